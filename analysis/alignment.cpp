@@ -101,7 +101,7 @@ class aligner {
     joins_groups_ = !groups_a.empty() && !groups_b.empty() && groups_a != groups_b;
     if (joins_groups_)
       add_line(made_.notes,
-               "A has {} and B has {}: they count as one actor, and what its parts tell each other is not compared",
+               "A has {} and B has {}: they count as one actor, and messages between its parts are not compared",
                fmt::join(groups_a, ", "), fmt::join(groups_b, ", "));
     const auto in_one_process = [](const std::set<std::string>& of) { return of.contains("allreduce"); };
     made_.other_forms = joins_groups_ && in_one_process(groups_a) != in_one_process(groups_b);

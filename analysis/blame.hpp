@@ -44,7 +44,7 @@ struct table_shard {
 
 struct summed_row {
   std::uint64_t occurrences = 0;
-  std::vector<double> sum;  ///< over all occurrences, [dim]; empty if there is none
+  std::vector<double> sum;  ///< over all occurrences, [dim]; empty without one
 };
 
 /// The gradient of `row` in `one`. With offsets, `grad` is [bags, dim], and each occurrence adds its bag's row times

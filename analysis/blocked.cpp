@@ -224,7 +224,7 @@ class blockage_finder {
     made_.what = blockage::stopped;
     made_.root = main_actor(process);
     const std::uint32_t pid = run_.processes[process].pid;
-    made_.verdict = fmt::format("{} is stopped by a signal or a debugger; 'kill -CONT {}' lets it go on",
+    made_.verdict = fmt::format("{} is stopped by a signal or a debugger; 'kill -CONT {}' lets it continue",
                                 name_of(run_, death{process, {}, 0, 0}), pid);
   }
 
@@ -288,7 +288,7 @@ class blockage_finder {
     const auto flying = std::ranges::find(made_.waits, wait_state::under_way, &wait_edge::state);
     made_.verdict =
         flying == made_.waits.end()
-            ? "nothing is blocked: nobody waits for anybody"
+            ? "nothing is blocked: no actor waits"
             : fmt::format("no blockage is certain: {} was under way from {} to {}{}", subject_of(run_, *flying),
                           run_.actor_name(flying->sender), run_.actor_name(flying->receiver),
                           flying->sent ? fmt::format(" for {}", time_text(now_ - *flying->sent)) : "");
@@ -315,7 +315,7 @@ class blockage_finder {
         add_line(made_.details, "sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
                  run_.type_name(one->type), one->step, run_.actor_name(one->aux));
     if (!lost_.complete_from())
-      made_.details.emplace_back("a filter left records out: what they would tell counts as not having happened");
+      made_.details.emplace_back("a filter left records out: what they would show counts as not having happened");
     else if (*lost_.complete_from() > 0)
       add_line(made_.details, "rings keep only the last records: all is there for the last {}",
                time_text(now_ - *lost_.complete_from()));
@@ -342,7 +342,7 @@ std::optional<blocked_report> unreadable_report(const trace::recording& run) {
   const auto unreadable = run.unreadable_metadata();
   if (!unreadable) return std::nullopt;
   blocked_report made;
-  made.verdict = fmt::format("it cannot be told whether the run is blocked: {}", *unreadable);
+  made.verdict = fmt::format("it is unknown whether the run is blocked: {}", *unreadable);
   return made;
 }
 

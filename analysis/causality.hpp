@@ -35,7 +35,7 @@ class causality {
 
   const trace::recording& run() const { return *run_; }
 
-  /// The record that the message was handled, sent to another process, or arrived from one; null if there is none.
+  /// The record that the message was handled, sent to another process, or arrived from one, or null.
   const trace::event* handled(std::uint64_t id) const { return find(handled_, id); }
   const trace::event* sent(std::uint64_t id) const { return find(sent_, id); }
   const trace::event* arrived(std::uint64_t id) const { return find(arrived_, id); }
@@ -52,14 +52,14 @@ class causality {
   const std::vector<std::uint16_t>& actors() const { return acting_; }
 
   /// The message that made the sender send `message` (handled, sent or arrived): for a parked answer the message that
-  /// released it, otherwise its cause. 0 if there is none.
+  /// released it, otherwise its cause; 0 without one.
   std::uint64_t trigger(const trace::event& message) const;
   /// The messages that were sent because of `id` and have been handled, by begin.
   std::vector<const trace::event*> effects(std::uint64_t id) const;
 
   /// The activity of the sender during which the handled `message` was sent; null if it is not recorded.
   const trace::event* sent_in(const trace::event& message) const;
-  /// The last activity of `actor` that began at `when` or before; null if there is none.
+  /// The last activity of `actor` that began at `when` or before, or null.
   const trace::event* activity_at(std::uint16_t actor, trace::nanoseconds when) const;
   /// The previous activity of its actor; null if `activity` is the first.
   const trace::event* before(const trace::event& activity) const;

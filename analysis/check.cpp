@@ -80,7 +80,7 @@ class checker {
                   step - 1, step);
       }
     }
-    if (is_filtered()) made.note = "a filter left records out: not judged whether any is missing";
+    if (is_filtered()) made.note = "a filter left records out: not checked whether any is missing";
     if (!order_.staleness()) return made;
     for (const auto& [server, applied] : applies_)
       for (const trace::event* apply : applied) {
@@ -118,7 +118,7 @@ class checker {
   invariant apply_once() const {
     invariant made{"apply_once", "a server applies each optimizer step once, in order"};
     if (!order_.staleness()) {
-      made.note = "not judged: consistency async applies a step in parts";
+      made.note = "not checked: consistency async applies a step in parts";
       return made;
     }
     for (const auto& [server, applied] : applies_) {
@@ -138,7 +138,7 @@ class checker {
   invariant committed_rows() const {
     invariant made{"committed_rows", "rows were sent after the server had applied all steps that they do not lack"};
     if (!order_.staleness()) {
-      made.note = "not judged: consistency async applies a step in parts";
+      made.note = "not checked: consistency async applies a step in parts";
       return made;
     }
     // By server and optimizer step: the end of its apply.
@@ -179,7 +179,7 @@ class checker {
     invariant made{"staleness_bound", "rows lack no more optimizer steps than the job allows"};
     const auto allowed = order_.staleness();
     if (!allowed) {
-      made.note = "not judged: consistency async sets no bound";
+      made.note = "not checked: consistency async sets no bound";
       return made;
     }
     made.rule = fmt::format("rows lack at most {} optimizer steps", *allowed);
@@ -207,7 +207,8 @@ class checker {
   invariant requests_answered() const {
     invariant made{"requests_answered", "every request was answered or failed"};
     if (is_filtered() || !is_clean_) {
-      made.note = is_filtered() ? "not judged: a filter left records out" : "not judged: the run has not ended cleanly";
+      made.note =
+          is_filtered() ? "not checked: a filter left records out" : "not checked: the run has not ended cleanly";
       return made;
     }
     std::set<std::uint64_t> answered;
@@ -255,13 +256,13 @@ class checker {
                 run_.type_name(one.type), one.sent, one.arrived, one.begin, one.end);
     }
     if (!std::ranges::all_of(run_.processes, &trace::process_info::clock_aligned))
-      made.note = "clocks of some hosts could not be aligned: not judged between them";
+      made.note = "clocks of some hosts could not be aligned: not checked between them";
     return made;
   }
 
   void add_notes() {
     if (const std::uint64_t overwritten = total(run_, &trace::process_info::overwritten); overwritten > 0)
-      add_line(made_.notes, "about {} records are not there: what they would tell is not judged", overwritten);
+      add_line(made_.notes, "about {} records are missing: what they would show is not checked", overwritten);
     if (const std::uint64_t dropped = total(run_, &trace::process_info::dropped); dropped > 0)
       add_line(made_.notes, "a filter left {} records out", dropped);
     if (!is_clean_) made_.notes.emplace_back("not all processes ended cleanly: what was under way counts as such");

@@ -11,7 +11,7 @@
 
 namespace troupe::analysis {
 
-/// The value that `map` has for `key`; null if there is none.
+/// The value that `map` has for `key`, or null.
 template <class Map>
 auto* find_in(Map& map, const typename Map::key_type& key) {
   const auto found = map.find(key);

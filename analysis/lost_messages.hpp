@@ -83,7 +83,7 @@ class open_collectives {
   /// The collective that the share in message `launch` belongs to; nullopt if it is complete or not recorded.
   std::optional<open_collective> of(std::uint64_t launch) const;
 
-  /// The group of another process that has the share of `rank` in the same collective; nullopt if there is none.
+  /// The group of another process that has the share of `rank` in the same collective, or nullopt.
   std::optional<std::uint16_t> launched_elsewhere(const open_collective& what, std::uint16_t rank) const;
 
  private:

@@ -168,7 +168,7 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
     const std::string given = text_of(name);
     if (given.empty()) return;
     const auto read = parse_number<std::remove_reference_t<decltype(value)>>(given);
-    if (!read) problem = fmt::format("{} is '{}', which is no number", name, given);
+    if (!read) problem = fmt::format("{} is '{}', which is not a number", name, given);
     value = read.value_or(value);
   };
   what.actor = text_of("actor");
@@ -178,7 +178,7 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
   what.text = text_of("text");
   if (const auto kind = text_of("kind"); !kind.empty()) what.kind = kind;
   if (what.kind != "all" && kind_of(what.kind) == trace::kind::none)
-    problem = fmt::format("kind is '{}', which is none", what.kind);
+    problem = fmt::format("unknown kind '{}'", what.kind);
   number("first_step", what.first_step);
   number("last_step", what.last_step);
   number("min_bytes", what.bytes_least);
@@ -191,7 +191,7 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
   constexpr std::array<std::string_view, 5> orders = {"newest", "oldest", "slowest", "largest", "queued"};
   if (const auto order = text_of("order"); !order.empty()) {
     const auto found = std::ranges::find(orders, order);
-    if (found == orders.end()) problem = fmt::format("order is '{}', which is none", order);
+    if (found == orders.end()) problem = fmt::format("unknown order '{}'", order);
     what.order = static_cast<message_order>(found - orders.begin());
   }
   if (!problem.empty()) return bad_input(problem);

@@ -42,7 +42,7 @@ struct step_windows {
 /// that lacked a step were served, or a server applied a step in parts.
 step_windows find_steps(const trace::recording& run);
 
-/// The percentile of the times of all whole steps; 0 if there are none.
+/// The percentile of the times of all whole steps; 0 without any.
 trace::nanoseconds step_time(const step_windows& all, std::size_t percent);
 
 /// The whole windows of a step: one, or without common commits one per trainer. Errors: no such step; it says which
@@ -50,7 +50,7 @@ trace::nanoseconds step_time(const step_windows& all, std::size_t percent);
 result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step);
 
 /// The percentile by nearest rank, as in all analyses: the smallest value that at least `percent` % of all values do
-/// not exceed; 0 if there are none. Counts `zeros` zeros besides `values`, which are 0 or more. Reorders `values`.
+/// not exceed; 0 without any. Counts `zeros` zeros besides `values`, which are 0 or more. Reorders `values`.
 template <class T>
 T percentile(std::vector<T>& values, std::size_t percent, std::size_t zeros = 0) {
   const std::size_t count = values.size() + zeros;

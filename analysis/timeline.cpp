@@ -153,7 +153,7 @@ class timeline {
     return std::max(slice.begin, slice.end - 1);
   }
 
-  /// The latest moment up to `when` within an outermost slice of `where`; nullopt if there is none.
+  /// The latest moment up to `when` within an outermost slice of `where`, or nullopt.
   std::optional<trace::nanoseconds> moment_in_slice(track where, trace::nanoseconds when) const {
     const auto* slices = find_in(outermost_, where);
     if (slices == nullptr) return {};

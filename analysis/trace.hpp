@@ -34,7 +34,7 @@ trace::recording part_of(const trace::recording& of, trace::nanoseconds begin, t
 /// The last `most` events by begin, with the recording's processes, actors and types.
 trace::recording newest_of(const trace::recording& of, std::size_t most);
 
-/// Returns the text for `key` in `from`, a process's metadata; empty if there is none.
+/// Returns the text for `key` in `from`, a process's metadata; empty without one.
 std::string text_at(const boost::json::object& from, std::string_view key);
 
 /// Adds a line to the findings of an analysis.

@@ -358,8 +358,8 @@ class wait_finder {
 }  // namespace
 
 std::string_view name_of(wait_state what) {
-  constexpr std::array<std::string_view, 8> names = {"unsent", "under way", "never arrived", "out of credit",
-                                                     "queued", "in hand",   "parked",        "incomplete"};
+  constexpr std::array<std::string_view, 8> names = {"unsent", "under way",     "never arrived", "out of credit",
+                                                     "queued", "being handled", "parked",        "incomplete"};
   return names.at(static_cast<std::size_t>(what));
 }
 

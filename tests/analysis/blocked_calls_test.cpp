@@ -183,7 +183,7 @@ TEST(BlockedCalls, AMemberThatIsStoppedOrDeadIsNamedAsThat) {
   for (trace::process_info& one : r.edit().processes) one.alive = true;
   r.edit().processes[3].stopped = true;
   EXPECT_EQ(r.now(trace::ms(2000)).verdict,
-            "trainer 1 (pid 103) is stopped by a signal or a debugger; 'kill -CONT 103' lets it go on");
+            "trainer 1 (pid 103) is stopped by a signal or a debugger; 'kill -CONT 103' lets it continue");
   r.edit().processes[3].stopped = false;
   r.edit().processes[3].alive = false;
   EXPECT_EQ(r.now(trace::ms(2000)).what, blockage::dead);

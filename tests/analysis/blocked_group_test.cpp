@@ -105,7 +105,7 @@ TEST(Blocked, HandlersThatWaitForEachOtherAreACycleToo) {
   r.at_work(r.trainer(0), "go", 0, trace::ms(5), trace::made_id(r.master, 1));
   r.at_work(r.trainer(1), "go", 0, trace::ms(5), trace::made_id(r.master, 2));
   r.ask(r.trainer(0), r.trainer(1), "ping", 0, trace::ms(10), 1);
-  EXPECT_EQ(r.now(trace::ms(2000)).what, blockage::none) << "nobody who is not at work waits";
+  EXPECT_EQ(r.now(trace::ms(2000)).what, blockage::none) << "only actors at work wait";
   r.ask(r.trainer(1), r.trainer(0), "pong", 0, trace::ms(11), 1);
   EXPECT_EQ(r.now(trace::ms(2000)).what, blockage::cycle);
 }

@@ -26,7 +26,7 @@ TEST(Blocked, NothingIsToldOfARunWhoseMetadataCannotBeRead) {
   r.edit().processes[0].metadata_fault = "are damaged";
   const auto report = find_blocked(r.done());
   EXPECT_EQ(report.what, blockage::none);
-  EXPECT_EQ(report.verdict, "it cannot be told whether the run is blocked: h-1.ring: its metadata are damaged");
+  EXPECT_EQ(report.verdict, "it is unknown whether the run is blocked: h-1.ring: its metadata are damaged");
   EXPECT_TRUE(report.waits.empty());
 }
 

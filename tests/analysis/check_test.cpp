@@ -239,7 +239,7 @@ TEST(Check, ARequestWithoutAnswerIsFound) {
   r.run().processes[0].end = trace::ending::failed;
   const auto report = r.judged();
   EXPECT_TRUE(report.holds());
-  EXPECT_EQ(find(report, "requests_answered").note, "not judged: the run has not ended cleanly");
+  EXPECT_EQ(find(report, "requests_answered").note, "not checked: the run has not ended cleanly");
 }
 
 TEST(Check, AMessageBegunBeforeItCameIsFound) {
@@ -276,7 +276,7 @@ TEST(Check, WhatARingHasLostIsNeitherKeptNorBroken) {
   const auto report = r.judged();
   EXPECT_TRUE(report.holds()) << to_text(report);
   ASSERT_EQ(report.notes.size(), 1U);
-  EXPECT_EQ(report.notes[0], "about 100 records are not there: what they would tell is not judged");
+  EXPECT_EQ(report.notes[0], "about 100 records are missing: what they would show is not checked");
 }
 
 TEST(Check, AFilterProvesNothingMissing) {
@@ -285,7 +285,7 @@ TEST(Check, AFilterProvesNothingMissing) {
   r.run().processes[0].dropped = 1;
   r.run().processes[0].filtered = true;
   EXPECT_EQ(r.broken(), "");
-  EXPECT_EQ(find(r.judged(), "gradient_once").note, "a filter left records out: not judged whether any is missing");
+  EXPECT_EQ(find(r.judged(), "gradient_once").note, "a filter left records out: not checked whether any is missing");
 }
 
 TEST(Check, JsonHasStableNames) {

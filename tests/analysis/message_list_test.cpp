@@ -91,10 +91,10 @@ TEST_F(MessageList, ShowsOtherRecordsWhenAsked) {
 }
 
 TEST_F(MessageList, SaysWhatIsWrongWithAQuery) {
-  EXPECT_EQ(find("min_bytes=many"), (ids{"min_bytes is 'many', which is no number"}));
-  EXPECT_EQ(find("cursor=-1"), (ids{"cursor is '-1', which is no number"}));
-  EXPECT_EQ(find("order=random"), (ids{"order is 'random', which is none"}));
-  EXPECT_EQ(find("kind=birds"), (ids{"kind is 'birds', which is none"}));
+  EXPECT_EQ(find("min_bytes=many"), (ids{"min_bytes is 'many', which is not a number"}));
+  EXPECT_EQ(find("cursor=-1"), (ids{"cursor is '-1', which is not a number"}));
+  EXPECT_EQ(find("order=random"), (ids{"unknown order 'random'"}));
+  EXPECT_EQ(find("kind=birds"), (ids{"unknown kind 'birds'"}));
 }
 
 TEST_F(MessageList, ARowHasItsTimes) {
