@@ -308,7 +308,7 @@ class stage {
     return one;
   }
 
-  /// Compares a message with the recorded one and returns that one's id; nullopt if there is none.
+  /// Compares a message with the recorded one and returns that one's id, or nullopt.
   template <class Message>
   std::optional<std::uint64_t> compare(std::uint16_t receiver, const Message& message) {
     ++made_.sent;

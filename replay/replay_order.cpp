@@ -140,7 +140,7 @@ std::optional<std::string> find_left_out(const trace::recording& of) {
 
 result<replay_order> read_replay_order(const trace::recording& from) {
   if (const auto unreadable = from.unreadable_metadata())
-    return bad_input("{}: it cannot be told what run it was", *unreadable);
+    return bad_input("{}: it is unknown what run it was", *unreadable);
   if (auto gap = find_gap(from)) return bad_input(std::move(*gap));
   const auto* job = metadata_of(from, "job").if_object();
   if (job == nullptr)

@@ -164,7 +164,7 @@ TEST(ReplayOrder, SaysWhichSettingIsNotRecorded) {
   recorded.processes[0].files = {"h-1.ring"};
   recorded.processes[0].metadata_fault = "are damaged";
   EXPECT_EQ(read_replay_order(recorded).error().message,
-            "h-1.ring: its metadata are damaged: it cannot be told what run it was");
+            "h-1.ring: its metadata are damaged: it is unknown what run it was");
 }
 
 TEST(ReplayOrder, SaysThatARunHasSentNothingToCompare) {
