@@ -102,7 +102,7 @@ class session : public std::enable_shared_from_this<session> {
     // Malformed HTTP gets an answer; a timeout or a closed connection gets none.
     if (error.category() == http::make_error_code(http::error::bad_method).category() &&
         error != http::error::end_of_stream && error != http::error::partial_message)
-      return refuse(400, "this is no HTTP request");
+      return refuse(400, "this is not an HTTP request");
     if (error) return;
     if (!parser_->is_done()) return refuse(413, "requests here have no body");
     const head_fields& head = parser_->get();
@@ -112,9 +112,9 @@ class session : public std::enable_shared_from_this<session> {
   http_response answer(const head_fields& head) {
     // HTTP/1.0 may leave the Host field out; DNS rebinding would send a foreign one.
     if (head.count(http::field::host) > 1 || !service_.who.is_for_us(head[http::field::host]))
-      return http_response::of(403, "text/plain; charset=utf-8", "this name is none of this server's\n");
+      return http_response::of(403, "text/plain; charset=utf-8", "this server has another name\n");
     if (head.method() != http::verb::get && head.method() != http::verb::head) {
-      http_response refused = http_response::of(405, "text/plain; charset=utf-8", "there is only GET and HEAD\n");
+      http_response refused = http_response::of(405, "text/plain; charset=utf-8", "only GET and HEAD are supported\n");
       refused.fields.emplace_back("Allow", "GET, HEAD");
       return refused;
     }

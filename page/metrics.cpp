@@ -122,7 +122,8 @@ void add_metrics(const trace::recording& what, exposition& to) {
       {trace::metric_name::test_loss, {"troupe_test_loss", "The last mean loss of the test rows."}},
       {trace::metric_name::rmse, {"troupe_rmse", "The last root mean square error of the test rows."}},
       {trace::metric_name::samples_per_s, {"troupe_samples_per_second", "Samples of all trainers a second."}},
-      {trace::metric_name::staleness, {"troupe_staleness_steps", "Optimizer steps that rows lacked, as last told."}}};
+      {trace::metric_name::staleness,
+       {"troupe_staleness_steps", "Optimizer steps that rows lacked, as last reported."}}};
   for (const auto& [metric, text] : known)
     if (const auto value = last.find(metric); value != last.end()) {
       to.begin(text.first, "gauge", text.second);
@@ -145,7 +146,7 @@ void add_processes(const trace::recording& what, exposition& to) {
   };
   by_process("troupe_records_total", "Records that a process has written.",
              [](const trace::process_info& x) { return x.records + x.overwritten; });
-  by_process("troupe_records_overwritten_total", "Records that newer ones have taken the place of.",
+  by_process("troupe_records_overwritten_total", "Records that newer ones have replaced.",
              [](const trace::process_info& x) { return x.overwritten; });
   by_process("troupe_records_filtered_total", "Records that were not wanted.",
              [](const trace::process_info& x) { return x.dropped; });

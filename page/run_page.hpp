@@ -43,7 +43,7 @@ class run_page {
   void take(reading next);
   const analysis::causality& causes();
   const analysis::step_windows& windows();
-  /// Returns the window of the requested step (and trainer, if one is named); null if there is none.
+  /// Returns the window of the requested step (and trainer, if one is named), or null.
   const analysis::step_window* find_window(const http_request& request);
   /// Returns what `troupe trace blocked` prints, as JSON, with the message's `id` for each wait, and: `stuck_ns`: how
   /// long the run has been blocked; `moving`: the run is under way and makes progress.

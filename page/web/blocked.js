@@ -1,4 +1,4 @@
-// Who waits on whom, for what, and for how long; first what it all comes down to.
+// Which actor waits on which, for what, and for how long; first the verdict.
 
 import {get, hashOf} from '/api.js';
 import {card, el, empty, table} from '/dom.js';
@@ -73,7 +73,7 @@ export function createBlocked(root) {
           card(
             'Waits',
             el('span', {class: 'muted'}, run.live ? 'now' : 'at the end of the recording'),
-            blocked.waits?.length > 0 ? waits(blocked) : empty('Nobody waits.'),
+            blocked.waits?.length > 0 ? waits(blocked) : empty('No actor waits.'),
           ),
           card('Open requests', el('span', {class: 'muted'}, 'asked, and not answered yet'), requests(topology)),
         ].filter(Boolean),

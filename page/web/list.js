@@ -73,7 +73,7 @@ export class List {
     new ResizeObserver(() => this.draw()).observe(this.node);
   }
 
-  /** The first row; undefined as long as there is none. */
+  /** The first row; undefined for an empty list. */
   get newest() {
     return this.blocks.get(0)?.[0];
   }

@@ -1,4 +1,4 @@
-// The page: shows one view at a time, as the address says, and asks for news every second while the run goes on.
+// The page: shows one view at a time, as the address says, and asks for news every second while the run is live.
 
 import {get, readRoute} from '/api.js';
 import {el, hideTip} from '/dom.js';
@@ -109,7 +109,7 @@ async function look() {
 
 pauseButton.addEventListener('click', () => {
   paused = !paused;
-  pauseButton.textContent = paused ? 'Go on' : 'Pause';
+  pauseButton.textContent = paused ? 'Resume' : 'Pause';
   pauseButton.setAttribute('aria-pressed', String(paused));
   if (run) showRun();
   if (paused) clearTimeout(timer);

@@ -100,7 +100,7 @@ function exportButton(step, trainer, run) {
   ];
 }
 
-/** The cards of `step`, as the server tells of it. */
+/** The cards of `step`, as the server describes it. */
 export function drawStudy(step, trainer, run) {
   const path = step.path;
   const leftOut = step.left_out > 0 ? `; ${count(step.left_out)} short bars are left out` : '';

@@ -1,5 +1,5 @@
-// Who talks to whom, as a drawing: actors in columns by what they are, an edge as thick as its bytes and as warm as the
-// queue at its end.
+// Messages between actors, as a drawing: actors in columns by what they are, an edge as thick as its bytes and as warm
+// as the queue at its end.
 
 import {hashOf} from '/api.js';
 import {svg, withTip} from '/dom.js';

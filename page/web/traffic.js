@@ -1,4 +1,5 @@
-// How much goes from whom to whom: a matrix whose cells lead to their messages, and the same as a table by type.
+// How much goes from which actor to which: a matrix whose cells lead to their messages, and the same as a table by
+// type.
 
 import {get, hashOf} from '/api.js';
 import {card, el, empty, table, withTip} from '/dom.js';

@@ -1,4 +1,4 @@
-// The one line that comes first: whether the run goes on, and if not, what keeps it.
+// The one line that comes first: whether the run continues, and if not, what blocks it.
 
 import {el} from '/dom.js';
 
@@ -14,7 +14,7 @@ function kindOf(blocked, run) {
 export function banner(blocked, run) {
   const kind = kindOf(blocked, run);
   const isBlocked = kind === 'bad' && blocked.class !== 'none';
-  const text = blocked.moving ? 'The run goes on' : blocked.verdict;
+  const text = blocked.moving ? 'The run continues' : blocked.verdict;
   return el(
     'div',
     {class: `banner ${kind}`, role: 'status'},

@@ -158,7 +158,7 @@ function legend(step, hasPath) {
   );
 }
 
-/** `step`: as the server tells of it. */
+/** `step`: as the server describes it. */
 export function drawWaterfall(step) {
   const frame = frameOf(step);
   const chain = step.path.chain.filter((part) => frame.has(part.actor));

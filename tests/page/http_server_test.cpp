@@ -284,8 +284,7 @@ TEST_F(HttpServer, SaysWhereItCannotListen) {
   const auto second = http_server::start(same, echo);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().message,
-            fmt::format("127.0.0.1:{}: somebody else listens there; choose another port, or 0 for any free one",
-                        server_->port()));
+            fmt::format("127.0.0.1:{}: the port is in use; choose another, or 0 for any free one", server_->port()));
 }
 
 TEST_F(HttpServer, EndsWithConnectionsOpen) {

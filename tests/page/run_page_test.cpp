@@ -199,7 +199,7 @@ TEST_F(RunPage, FollowsAMessageToCausesAndEffects) {
   const json::value lookup = get("/api/messages?type=lookup&first_step=5&last_step=5&limit=1").at("messages").at(0);
   const json::object seen = get("/api/message?id=" + std::string(lookup.at("id").as_string()));
   EXPECT_EQ(seen.at("handled").at("type"), "lookup");
-  EXPECT_EQ(seen.at("causes").at(0).at("type"), "rows") << "what the trainer had in hand when it asked";
+  EXPECT_EQ(seen.at("causes").at(0).at("type"), "rows") << "what the trainer handled when it asked";
   EXPECT_EQ(get("/api/message?id=3.999999").if_contains("handled"), nullptr) << "not recorded";
   get("/api/message?id=nonsense", 400);
   get("/api/message", 400);
@@ -263,7 +263,7 @@ TEST_F(RunPage, ExportsAllOrAStep) {
 
 TEST_F(RunPage, RefusesAWrongFilter) {
   show({.steps = 5});
-  EXPECT_EQ(get("/api/messages?first_step=one", 400).at("problem"), "first_step is 'one', which is no number");
+  EXPECT_EQ(get("/api/messages?first_step=one", 400).at("problem"), "first_step is 'one', which is not a number");
 }
 
 }  // namespace

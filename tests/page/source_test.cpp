@@ -76,7 +76,7 @@ TEST(Recorded, ReadsAgainOnlyWhatHasChanged) {
   const reading same = source.latest();
   EXPECT_EQ(same.what, first.what) << "not read again";
   EXPECT_EQ(same.generation, 1u);
-  EXPECT_GT(same.what->end(), first_end) << "but the time goes on";
+  EXPECT_GT(same.what->end(), first_end) << "but the time continues";
 
   run.handle(2);
   const reading more = source.latest();

@@ -37,7 +37,7 @@ test('the page follows the run, until it is paused', async (t) => {
   await rest(2500);
   assert.equal(asked, 0);
   const held = await step(page);
-  await page.getByRole('button', {name: 'Go on'}).click();
+  await page.getByRole('button', {name: 'Resume'}).click();
   await isBeyond(page, held);
 });
 

@@ -61,7 +61,7 @@ test('a run that is over', async (t) => {
   await detail.getByRole('heading', {name: /rows|reduced/}).waitFor();
 });
 
-test('a run that goes on, and then is gone', async (t) => {
+test('a live run, and then it is gone', async (t) => {
   const folder = folderOf(t);
   const run = spawn(program, ['train', '--trace-dir', folder, '--epochs', '1000000', '--quiet'], {stdio: 'ignore'});
   t.after(() => run.kill('SIGKILL'));
@@ -76,7 +76,7 @@ test('a run that goes on, and then is gone', async (t) => {
       .then((text) => Number(text.replace(/\D/g, '')));
   const before = await last();
   while ((await last()) <= before) await page.waitForResponse(/api\/steps/);
-  await page.getByText('The run goes on').waitFor();
+  await page.getByText('The run continues').waitFor();
   run.kill('SIGKILL');
   await page.locator('#state', {hasText: 'ended abruptly'}).waitFor();
   await page.locator('.banner.bad').waitFor();

@@ -120,7 +120,7 @@ test('messages are ordered, searched, and refused when the filter makes no sense
   await page.getByLabel('Show').selectOption('collectives');
   await page.getByText('40 match').waitFor();
   await page.getByLabel('From step').fill('many');
-  await page.getByText("first_step is 'many', which is no number").waitFor();
+  await page.getByText("first_step is 'many', which is not a number").waitFor();
 });
 
 test('the list is walked with the keyboard', async (t) => {
