@@ -29,7 +29,7 @@ class function_node final : public node {
   using gradient = std::function<tensor(std::size_t i, const tensor& grad)>;
 
   /// `inputs`: those of the function called `name`, each with its source. `fault`: describes another value that is not
-  /// finite; "" if there is none.
+  /// finite, or "".
   function_node(const char* name, std::vector<node*> sources, std::span<const tensor* const> inputs, gradient of_source,
                 std::string fault)
       : name_(name), fault_(std::move(fault)), sources_(std::move(sources)), of_source_(std::move(of_source)) {
@@ -84,7 +84,7 @@ tensor record(context& in, const char* name, tensor output, const tensor& input,
       [of = std::move(of_input)](std::size_t /*i*/, const tensor& grad) { return of(grad); }, std::move(fault));
 }
 
-/// Calls `use` with the numbers of x as float or double. Throws if they have another type, or there are none.
+/// Calls `use` with the numbers of x as float or double. Throws for another type, or without numbers.
 template <class F>
 auto with_reals(const char* function, const tensor& x, F use) {
   if (x.type() == dtype::i64 || x.count() == 0)

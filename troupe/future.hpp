@@ -200,7 +200,7 @@ class promise {
   void drop() noexcept {
     if (!state_ || state_->is_ready()) return;
     try {
-      fail(error(error_kind::dropped, "there will be no answer: who owed it has ended"));
+      fail(error(error_kind::dropped, "there will be no answer: the actor that owed it has ended"));
     } catch (...) {  // a callback threw, and no run is under way that this could end
     }
   }

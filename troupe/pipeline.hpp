@@ -59,7 +59,7 @@ class pipeline {
   /// is NaN or Inf.
   ///
   /// With `pipedream` the batch passes forward, and a batch of up to P - 1 steps before passes back: the context's
-  /// gradient and the loss are of that batch; NaN if there is none yet. Call it once for each optimizer step, on all
+  /// gradient and the loss are of that batch; NaN before the first one. Call it once for each optimizer step, on all
   /// replicas.
   task<double> step(context& in, const tensor& input, std::span<const std::int64_t> classes, loss_of_classes loss,
                     source_location at = source_location::current()) const;

@@ -171,7 +171,7 @@ class remote_module<nn::embedding_bag> : public remote_handle {
 
   /// Looks up bags of rows, pooled: bag b has the rows `indices[offsets[b]]` to `indices[offsets[b + 1] - 1]`. Returns
   /// [bags, embedding_dim], as of the trainers' last optimizer step. Fails with `error` on an index out of range.
-  /// Without `with_deadline`, the timeout is `--request-timeout`; in one process there is none.
+  /// Without `with_deadline`, the timeout is `--request-timeout`; none in one process.
   future<tensor> forward(context& in, std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> offsets) const;
 

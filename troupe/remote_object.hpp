@@ -109,7 +109,7 @@ class method_table {
   explicit method_table(const std::type_index& of) : of_(of) {}
   /// Throws `error` if the type has a method of that name, or that method by another name.
   void add(method one);
-  /// Returns null if there is none.
+  /// Returns the method, or null.
   const method* find(const std::string& name) const;
   const method* find(const method_key& key) const;
   std::string names() const;

@@ -59,8 +59,8 @@ class trainer {
   /// after the iteration whose optimizer step the checkpoint followed. A run that saves checkpoints takes its optimizer
   /// steps in such loops, at most one in each iteration.
   step_loop steps(std::uint64_t n) const { return {*runtime_, n}; }
-  /// The elements of a range, for a loop that resumes as one of `steps` does. Those of `data_set::epoch` are made ahead
-  /// as in `prefetch`, if they are large or `--prepare` is given.
+  /// The elements of a range, for a loop that resumes as one of `steps` does. Batches of `data_set::epoch` are made
+  /// ahead as in `prefetch`, if they are large or `--prepare` is given.
   template <std::ranges::input_range Range>
   auto batches(Range&& range) const {
     if constexpr (requires { range.source().numbers_per_batch(); }) {

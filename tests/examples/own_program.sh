@@ -64,5 +64,5 @@ refuse focal --data synthetic --loss focal
 refuse ratings --data ratings
 refuse lion --data synthetic --dense-optimizer lion
 refuse lion --data synthetic --sparse-optimizer lion:beta1=0.95
-refuse "brier is no metric of this program" --data synthetic --metrics brier,f1
+refuse "unknown metric brier" --data synthetic --metrics brier,f1
 refuse "swish|focal|brier|ratings|lion" --resume "$folder/run"

@@ -35,7 +35,7 @@ TEST_P(FaultyProgramTiming, NamesTheTrainerThatHangsInItsOwnFunction) {
   const trace::temporary_folder folder;
   const std::string said = said_by("hang", std::string("--processes --request-timeout 5 ") + GetParam(), folder.path());
   EXPECT_FINDS(said, "; trainer 1 (host ");
-  EXPECT_FINDS(said, " has not come back from its own function or loop since step 10\n");
+  EXPECT_FINDS(said, " has not returned from its own function or loop since step 10\n");
   EXPECT_FINDS(said, "--request-timeout allows more");
   EXPECT_EQ(said.find("::"), std::string::npos) << said;
 }

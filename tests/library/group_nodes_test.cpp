@@ -277,7 +277,7 @@ std::string end_by(actors::staged_system& where, const msg::trainer_actor& whom,
   const auto end = where.watch(whom);
   caf::anon_send(caf::actor_cast<msg::peer_actor>(whom), std::move(message));
   where.run();
-  return *end ? protocol::describe(**end) : "it goes on";
+  return *end ? protocol::describe(**end) : "it continues";
 }
 
 TEST_F(GroupOnTwoNodes, RefusesWhatNoTrainerSends) {
@@ -285,20 +285,20 @@ TEST_F(GroupOnTwoNodes, RefusesWhatNoTrainerSends) {
   run();
   const msg::tensor some = msg::tensor::own(2, 1, std::vector<float>(2));
   EXPECT_EQ(end_by(here_, trainers_[0], msg::collective_share{{1}, 0, {0, 1, 2}, 0, 1, "barrier", {}, {}}),
-            "trainer 0, step 0: a collective of trainer 0 from where that trainer is not");
+            "trainer 0, step 0: a collective of trainer 0 from another process");
   EXPECT_EQ(end_by(here_, trainers_[1], msg::collective_share{{1}, 0, {0, 0, 1}, 4, 1, "barrier", {}, {}}),
-            "trainer 1, step 0: a collective of trainer 0 in a group that cannot be");
+            "trainer 1, step 0: a collective of trainer 0 in an impossible group");
   EXPECT_EQ(end_by(there_, trainers_[2], msg::peer_tensor{{1}, 0, {0, 1, 2}, 0, 0, {1ULL << 63, 2, 2}, some}),
-            "trainer 2, step 0: a tensor of trainer 0 that is none");
+            "trainer 2, step 0: a malformed tensor of trainer 0");
 }
 
 TEST_F(GroupOnTwoNodes, RefusesAProbeThatNoTrainerSends) {
   start([](trainer me) { return wait_long(me); });
   run();
   EXPECT_EQ(end_by(here_, trainers_[0], msg::wait_probe{{1}, 1, 1, {}}),
-            "trainer 0, step 0: a probe of trainer 1 that none sends");
+            "trainer 0, step 0: an impossible probe of trainer 1");
   EXPECT_EQ(end_by(here_, trainers_[1], msg::wait_probe{{1}, 1, 1, {}}),
-            "trainer 1, step 0: a collective of trainer 1 from where that trainer is not");
+            "trainer 1, step 0: a collective of trainer 1 from another process");
 }
 
 TEST_F(GroupOnTwoNodes, RefusesASumThatIsNotOwed) {
@@ -306,9 +306,9 @@ TEST_F(GroupOnTwoNodes, RefusesASumThatIsNotOwed) {
   run();
   const msg::tensor some = msg::tensor::own(2, 1, std::vector<float>(2));
   EXPECT_EQ(end_by(here_, trainers_[0], msg::collective_sum{{1}, 1, {0, 1, 2}, 0, 1, some}),
-            "trainer 0, step 0: a sum of trainer 1 that it does not owe");
+            "trainer 0, step 0: an unexpected sum of trainer 1");
   EXPECT_EQ(end_by(here_, trainers_[1], msg::collective_sum{{1}, 7, {0, 1, 2}, 0, 1, some}),
-            "trainer 1, step 0: a collective of trainer 7 from where that trainer is not");
+            "trainer 1, step 0: a collective of trainer 7 from another process");
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST(OwnOptimizerChoices, RefuseWhatIsNotForEachWeight) {
   test::add_own_optimizers();
   EXPECT_EQ(fault_of("own-cut"),
             "the optimizer own-cut: weights in two blocks come out otherwise than in one; update each weight by what "
-            "is at its place only");
+            "is at its index only");
   EXPECT_EQ(fault_of("own-many"), "the optimizer own-many: 3 state buffers: must be 0, 1 or 2");
 }
 

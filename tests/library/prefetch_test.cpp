@@ -271,7 +271,7 @@ std::string refusal(test::arguments given) {
 TEST(Prepare, IsRefusedWhereItIsNotForAnything) {
   EXPECT_EQ(refusal({"--prepare", "1025"}), "--prepare 1025: must be a whole number between 0 and 1024");
   EXPECT_EQ(refusal({"--listen", "127.0.0.1:0", "--prepare", "1"}),
-            "--prepare: the leader computes nothing; give it to those who join");
+            "--prepare: the leader computes nothing; give it to the processes that join");
   EXPECT_EQ(refusal({"--join", "127.0.0.1:7000", "--as", "server", "--prepare", "1"}),
             "--prepare: is for trainers, and this process joins as a server; leave it out");
 }

@@ -57,7 +57,7 @@ std::string in_one_line(const std::string& text) {
 
 TEST(ProgramExamples, HelpHasTheWordsOfAProgram) {
   const std::string help = in_one_line(output_of("hybrid", "--help"));
-  EXPECT_FINDS(help, "--resume DIR go on with the run of the newest checkpoint in this folder ");
+  EXPECT_FINDS(help, "--resume DIR continue the run of the newest checkpoint in this folder ");
   EXPECT_FINDS(help,
                "--device auto|cpu|cuda what the trainers' modules compute on; auto is CUDA devices if there are "
                "any (default: cpu)");

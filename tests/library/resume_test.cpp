@@ -177,7 +177,7 @@ TEST(ResumeWithOtherOptions, GoesOnIfTheProgramSaysThatItMay) {
   const std::string unbroken = run_epochs({"--epochs", "5"}, true);
   EXPECT_NE(run_epochs({"--save", saved}, true), unbroken);
   EXPECT_EQ(run_epochs({"--resume", saved, "--epochs", "5"}, false),
-            "--epochs 5: the run of the checkpoint has --epochs 2; go on with the same job, or start anew without "
+            "--epochs 5: the run of the checkpoint has --epochs 2; continue with the same job, or start anew without "
             "--resume; if --epochs decides nothing of what has been computed, let the program say so: "
             "option(\"epochs\", ...).may_change_on_resume()");
   EXPECT_EQ(run_epochs({"--resume", saved, "--save", saved, "--epochs", "5"}, true), unbroken);
@@ -314,7 +314,7 @@ TEST(ResumeErrors, NameWhatIsAnother) {
   run({"--save", folder.path().string()}, {});
   EXPECT_EQ(
       refusal({"--resume", folder.path().string(), "--seed", "2"}, {}),
-      "--seed 2: the run of the checkpoint has --seed 1; go on with the same job, or start anew without --resume");
+      "--seed 2: the run of the checkpoint has --seed 1; continue with the same job, or start anew without --resume");
   const std::string words = refusal({"--resume", folder.path().string()}, {.choice = adam{.lr = 0.05}});
   EXPECT_EQ(words.substr(words.find(',')),  // behind the trainer: whichever is first
             ", step 30: --resume: the checkpoint has no float32 replica0.weight.state.0: it is of another program");

@@ -13,7 +13,7 @@
 namespace troupe::stop_grace_test {
 namespace {
 
-constexpr const char* overdue = "stubborn_program: error: not ended within 5 s after the wish to stop: ";
+constexpr const char* overdue = "stubborn_program: error: not ended within 5 s after the stop request: ";
 
 /// All that the program writes that is stubborn in that way, after one SIGTERM when it has come to that; at the end
 /// `status` and its exit code.
@@ -45,8 +45,8 @@ void expect_matches(const std::string& said, const std::string& culprit) {
 TEST(StopGraceTiming, EndsAFunctionThatComputesOrBlocksAndNamesIt) {
   for (const std::string way : {"spins", "sleeps"}) {
     const std::string said = said_by(way, "");
-    expect_named(said, "trainer 1 has not come back from its function, after step 10; ");
-    EXPECT_FINDS(said, "a wish to stop is heard where a function awaits something");
+    expect_named(said, "trainer 1 has not returned from its function, after step 10; ");
+    EXPECT_FINDS(said, "a function notices a stop request where it awaits");
     EXPECT_FINDS(said, "the trace is kept: 'troupe trace blocked ");
   }
 }
@@ -54,17 +54,17 @@ TEST(StopGraceTiming, EndsAFunctionThatComputesOrBlocksAndNamesIt) {
 /// Its process is killed, so that the pipe of its output ends.
 TEST(StopGraceTiming, EndsAFunctionOfAnotherProcessAndNamesItsRank) {
   expect_matches(said_by("sleeps", "--processes"),
-                 R"(trainer 1 \([^)]*pid \d+\) has not come back from its own function or loop)");
+                 R"(trainer 1 \([^)]*pid \d+\) has not returned from its own function or loop)");
 }
 
 /// No thread is left for the master, which could say what others wait for.
 TEST(StopGraceTiming, NamesTheFunctionThatHasTheOnlyThread) {
-  expect_named(said_by("spins", "--threads 1"), "trainer 1 has not come back from its function, after step 10; ");
+  expect_named(said_by("spins", "--threads 1"), "trainer 1 has not returned from its function, after step 10; ");
 }
 
 TEST(StopGraceTiming, EndsAMethodOfAnObjectAndNamesIt) {
-  expect_named(said_by("method", ""), "server 0 has not come back from spinner.spin; ");
-  expect_named(said_by("batched", ""), "server 0 has not come back from spinner.score; ");
+  expect_named(said_by("method", ""), "server 0 has not returned from spinner.spin; ");
+  expect_named(said_by("batched", ""), "server 0 has not returned from spinner.score; ");
   expect_matches(said_by("method", "--processes"), R"(server 0 \([^)]*pid \d+\) is at work and handles no message )"
                                                    R"(\(trainer 0 waits for spinner\.spin\))");
 }
@@ -75,7 +75,7 @@ TEST(StopGraceTiming, NamesWhoWaitsForWhatNeverComesAndWhoGoesOn) {
 }
 
 TEST(StopGraceTiming, EndsAClientAndAMainThatGoesOnAfterItsRun) {
-  expect_named(said_by("client", ""), "client 0 has not come back from its function; ");
+  expect_named(said_by("client", ""), "client 0 has not returned from its function; ");
   expect_named(said_by("main", ""), "the program's main has not returned\n");
 }
 
@@ -91,7 +91,7 @@ TEST(StopGraceTiming, IsNotForAProgramThatEndsInTime) {
 TEST(StopGraceTiming, LeavesTheLastCheckpointWhole) {
   const trace::temporary_folder folder;
   const std::string saving = "--save " + (folder.path() / "saved").string() + " --checkpoint-every 5 --restarts 1";
-  expect_named(said_by("sleeps", saving), "trainer 1 has not come back from its function, after step 10; ");
+  expect_named(said_by("sleeps", saving), "trainer 1 has not returned from its function, after step 10; ");
   const std::string resumed = said_by("returns", saving + " --resume " + (folder.path() / "saved").string());
   EXPECT_FINDS(resumed, "\nstatus 0\n");
   EXPECT_EQ(resumed.find("error"), std::string::npos) << resumed;

@@ -68,7 +68,7 @@ TEST_F(Tasks, WaitForTheirFutures) {
   EXPECT_EQ(on_->run(), 0);
   EXPECT_FALSE(end_.ended);
   answer.set(7);
-  EXPECT_TRUE(got.empty()) << "a task goes on on its executor only";
+  EXPECT_TRUE(got.empty()) << "a task continues on its executor only";
   EXPECT_EQ(on_->run(), 1);
   EXPECT_EQ(got, std::vector{7});
   EXPECT_TRUE(end_.ended);
@@ -176,7 +176,7 @@ TEST_F(Tasks, HearOfDroppedPromises) {
   const auto running = start(append(answer->get_future(), got));
   answer.reset();
   on_->run();
-  EXPECT_NE(end_.error.find("who owed it has ended"), std::string::npos) << end_.error;
+  EXPECT_NE(end_.error.find("the actor that owed it has ended"), std::string::npos) << end_.error;
 }
 
 task<> hold(future<int> from, int& alive) {

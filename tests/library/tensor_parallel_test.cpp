@@ -303,7 +303,7 @@ TEST(TensorParallelErrors, NameWhatCannotBeCut) {
             "data_parallel: tensor_parallel 2: the network (nn::sequential) has no two linear layers with only relu or "
             "gelu between them, which slices share; leave it out");
   EXPECT_EQ(refusal(2, nn::linear(4, 6), {.tensor_parallel = 2}),
-            "data_parallel: tensor_parallel 2: linear is no list of layers to cut; give it as nn::sequential(...)");
+            "data_parallel: tensor_parallel 2: linear is not a list of layers to cut; give it as nn::sequential(...)");
   EXPECT_EQ(refusal(2, pair, {.synchronized = false, .tensor_parallel = 2}),
             "data_parallel: tensor_parallel 2: a replica with a group, or not synchronized, has no slices; leave "
             "out one or the other");

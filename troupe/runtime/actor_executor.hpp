@@ -73,7 +73,7 @@ class actor_executor final : public executor {
     return here->get();
   }
 
-  /// The executor whose task runs on the calling thread; null if there is none.
+  /// The executor whose task runs on the calling thread, or null.
   static actor_executor* here() { return dynamic_cast<actor_executor*>(current()); }
 
  private:

@@ -89,14 +89,14 @@ std::pair<std::shared_ptr<group_calls>, std::uint32_t> communicator::place_of(st
                       std::set<std::uint32_t>(all.begin(), all.end()).size() == all.size() &&
                       (instance != 0 || all.size() == peers_.of_rank.size());
   if (!is_one || groups_.size() >= groups_max)
-    refuse(fmt::format("a collective of trainer {} in a group that cannot be", rank));
+    refuse(fmt::format("a collective of trainer {} in an impossible group", rank));
   return {find_or_make(std::move(name)), place};
 }
 
 void communicator::check_sender(std::uint32_t rank) const {
   const bool is_peer = rank < peers_.of_rank.size() && rank != rank_;
   if (!is_peer || (!is_here(rank) && peers_.senders[rank] != self_->current_sender()))
-    refuse(fmt::format("a collective of trainer {} from where that trainer is not", rank));
+    refuse(fmt::format("a collective of trainer {} from another process", rank));
 }
 
 void communicator::check_backlog(std::uint32_t rank) const {
@@ -238,7 +238,7 @@ void communicator::take(const msg::collective_sum& sum) {
   const auto at = in->open.find(sum.number);
   if (at == in->open.end() && sum.number <= in->calls) return;  // it has failed
   if (at == in->open.end() || !at->second.call.add_sum(member, sum.numbers))
-    refuse(fmt::format("a sum of trainer {} that it does not owe", sum.rank));
+    refuse(fmt::format("an unexpected sum of trainer {}", sum.rank));
   advance(*in, at);
   show_after(*in, sum.number);
   end_if_received();

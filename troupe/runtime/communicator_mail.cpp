@@ -69,7 +69,7 @@ void communicator::take(msg::peer_tensor& sent) {
   const auto [in, member] = place_of(sent.rank, sent.members, sent.instance);
   keep_from_recorder(sent.numbers);
   auto numbers = tensor_of({std::move(sent.lengths), std::move(sent.numbers)});
-  if (!numbers) refuse(fmt::format("a tensor of trainer {} that is none", sent.rank));
+  if (!numbers) refuse(fmt::format("a malformed tensor of trainer {}", sent.rank));
   if (!in->name.is_of_ends()) ++arrived_[sent.rank];
   group_calls::mailbox& box = in->mail[{member, sent.tag}];
   if (box.receivers.empty()) {

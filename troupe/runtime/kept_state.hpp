@@ -42,7 +42,7 @@ class kept_state {
   /// Whether the checkpoint has tensors with this name prefix.
   bool has_any(const std::string& prefix) const;
 
-  /// Returns a tensor of the checkpoint. Throws `error` if there is none of this name and type.
+  /// Returns a tensor of the checkpoint. Throws `error` if none has this name and type.
   template <class T>
   std::vector<T> restored(const std::string& name) const {
     const auto numbers = find(name, dtype_of<T>()).template as<T>();

@@ -21,7 +21,7 @@ std::vector<std::uint32_t> ranks_from(std::uint32_t first, std::uint32_t step, s
   return ranks;
 }
 
-/// Sends the numbers to the first part, unless there are none.
+/// Sends the numbers, if any, to the first part.
 void send_flat(const group& by, const msg::tensor& numbers, std::uint32_t tag) {
   const auto flat = numbers.as<float>();
   if (!flat.empty()) by.send(tensor::of<float>(shape(flat.size()), flat), 0, tag, {});

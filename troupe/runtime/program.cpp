@@ -39,7 +39,7 @@ constexpr std::array program_words = {
                          "what the trainers' modules compute on; auto is CUDA devices if there are any"},
     launch::option_words{"prepare", "those that are idle",
                          "threads of a process that make its trainers' batches ahead (trainer::prefetch), 0 to 1024"},
-    launch::option_words{"resume", nullptr, "go on with the run of the newest checkpoint in this folder"},
+    launch::option_words{"resume", nullptr, "continue the run of the newest checkpoint in this folder"},
 };
 
 /// Options that a child gets from its leader in other ways.
@@ -114,7 +114,7 @@ result<void> check_names(std::span<const option> own) {
 /// Returns the fault of an argument that the program does not have.
 fault unknown(const CLI::App& app, const std::string& program, const std::string& argument) {
   if (!launch::is_option(argument))
-    return {fault_kind::input, fmt::format("{} has no use for '{}'", program, argument)};
+    return {fault_kind::input, fmt::format("{}: unexpected argument '{}'", program, argument)};
   const std::string name = launch::option_name(argument);
   const auto& settings = model::job_settings();
   if (std::ranges::any_of(settings, [&](const model::setting_info& one) { return "--" + one.name == name; }))
@@ -241,7 +241,7 @@ result<void> check_part(const CLI::App& app, const program_order& order) {
       return wrong;
   if (order.listen)
     return refuse({"device", "devices", "server-device", "prepare"},
-                  "the leader computes nothing; give it to those who join");
+                  "the leader computes nothing; give it to the processes that join");
   return {};
 }
 

@@ -53,7 +53,7 @@ struct program_order {
   launch::trace_order tracing = {};
   nodes::network_options network = {};
 
-  /// The recorded run to replay; null if there is none.
+  /// The recorded run to replay, or null.
   std::shared_ptr<const recorded_run> replayed = {};
 
   // For a leader.

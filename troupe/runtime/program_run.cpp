@@ -92,7 +92,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
     unsaved = now.problem ? std::optional(now.step) : std::nullopt;
     if (now.problem)
       out.error({fault_kind::run,
-                 fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
+                 fmt::format("no checkpoint of step {}: {}; training continues", now.step, now.problem->message)});
   };
   TROUPE_SET(options.checkpoints, launch::open_checkpoints(order.checkpoints));
   if (order.checkpoints.resume)

@@ -11,7 +11,7 @@
 namespace troupe::runtime {
 
 /// out = ((in[0] op in[1]) op in[2]) ..., element by element; `count` numbers each. See `reduce_op`. Requires: at least
-/// one input; `out` is none of them; no mean of int64. Thread: any.
+/// one input; `out` is not an input; no mean of int64. Thread: any.
 void reduce_in_rank_order(reduce_op how, dtype type, std::span<const std::byte* const> in, std::size_t count,
                           std::byte* out);
 

@@ -62,7 +62,7 @@ void same_optimizers::compare() {
     const auto here = std::ranges::find(mine_, one.step, [](const auto& known) { return known.second.step; });
     const std::string own =
         here == mine_.end()
-            ? words_of_step(communicator_.rank(), one.step, "", last_.empty() ? "none that is shared" : last_)
+            ? words_of_step(communicator_.rank(), one.step, "", last_.empty() ? "none that others share" : last_)
             : words_of_step(communicator_.rank(), one.step, text_of(here->second.at), here->first);
     throw error(error_kind::input, fmt::format("{}; {}; all trainers take each step with the same optimizer", own,
                                                words_of_step(one.rank, one.step, one.place, one.optimizer)));

@@ -114,7 +114,7 @@ void table_clients::ask_servers(const std::vector<trained>& members, const unfin
         message_at(requests_.actor().trace.next(steps_[one.rank])),
         [all, on_answer](Answer& answer) {
           if (on_answer(answer)) return all->end_part();
-          all->fail(error(error_kind::run, "a server's squared norm of the gradient is no sum"));
+          all->fail(error(error_kind::run, "a server's squared norm of the gradient is not a sum"));
         },
         [all](const caf::error& why) { all->fail(to_error(why)); });
   }

@@ -166,7 +166,7 @@ void tape::begin_backward(const tensor& loss, double scale) {
   if (from == nullptr || loss.count() != 1)
     throw error(error_kind::input,
                 fmt::format("backward from a tensor {} that {}; it goes from a loss, a single number of this context",
-                            to_string(loss.shape()), from == nullptr ? "no context has computed" : "is no loss"));
+                            to_string(loss.shape()), from == nullptr ? "no context has computed" : "is not a loss"));
   if (!(std::abs(scale) <= static_cast<double>(std::numeric_limits<float>::max())))
     throw error(error_kind::input,
                 fmt::format("backward: the scale of the loss is {}; it must be a finite number of float32", scale));

@@ -49,7 +49,7 @@ class node {
   /// Whether `backward` completes later; `tape::go_on` or `tape::fail` follows.
   virtual bool waits() const { return false; }
 
-  /// The replica or table that it belongs to, which finds its own nodes by it; null if there is none.
+  /// The replica or table that it belongs to, which finds its own nodes by it, or null.
   virtual const void* belongs_to() const { return nullptr; }
 
   /// The result, for `spoilt`; empty if it is not there yet, or if the backward pass has passed it.
@@ -125,9 +125,9 @@ class tape {
   passed_nodes& passed() { return passed_; }
   /// Moves the passed nodes of another tape here, for this one's optimizer step. `kept` keeps that tape alive.
   void take_passed(tape& of, std::shared_ptr<const void> kept);
-  /// The sum of the gradients of a replica's finished passes, on its device; empty if there are none.
+  /// The sum of the gradients of a replica's finished passes, on its device; empty without any.
   kernels::device_array<float>& finished_gradient(const replica& of) { return finished_gradients_[&of]; }
-  /// The address of that sum; null if there is none.
+  /// The address of that sum, or null.
   const float* finished_gradient_of(const replica& of) const {
     const auto found = finished_gradients_.find(&of);
     return found == finished_gradients_.end() ? nullptr : found->second.data();

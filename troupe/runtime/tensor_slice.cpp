@@ -35,7 +35,7 @@ const nn::sequential& sliceable(const nn::module& whole, const data_parallel_opt
         "batch_norm without .synchronized");
   const auto* const layers = dynamic_cast<const nn::sequential*>(&whole);
   if (layers == nullptr)
-    refuse(fmt::format("{} is no list of layers to cut; give it as nn::sequential(...)", whole.type()));
+    refuse(fmt::format("{} is not a list of layers to cut; give it as nn::sequential(...)", whole.type()));
   if (const auto wrong = model::check_slices(*layers, slices, option, "nn::sequential"))
     throw error(error_kind::input, *wrong);
   return *layers;

@@ -114,7 +114,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void look_for_stop() const {
     if (stops_alone()) throw run_stopped();
   }
-  /// The threads that make batches of its loops ahead; null if there are none.
+  /// The threads that make batches of its loops ahead, or null.
   std::shared_ptr<actors::batch_threads> batch_makers() const {
     return actors::batch_threads_of(actor_.self->system());
   }
@@ -139,7 +139,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   bool has_open_step() const { return steps_.last && !steps_.last->was_awaited(); }
   /// Throws `error` if so; `what`: the action that needs this.
   void check_step_awaited(std::string_view what) const;
-  /// The runtime whose task runs on the calling thread. Throws `error` if there is none.
+  /// The runtime whose task runs on the calling thread. Throws `error` without one.
   static trainer_runtime& current();
 
   runtime::communicator& communicator() { return communicator_; }

@@ -63,7 +63,7 @@ void trainer_runtime::waits_for_ever(const std::string& words) {
 void trainer_runtime::take(const msg::wait_probe& probe) {
   communicator_.check_sender(probe.rank);
   if (cycles_ && !cycles_->take(probe.rank, probe))
-    runtime::refuse(fmt::format("a probe of trainer {} that none sends", probe.rank));
+    runtime::refuse(fmt::format("an impossible probe of trainer {}", probe.rank));
 }
 
 }  // namespace troupe::runtime

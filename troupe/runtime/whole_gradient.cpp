@@ -76,7 +76,7 @@ void whole_gradient::apply(const std::vector<trained>& members, std::uint64_t st
         try {
           for (const tensor& one : sums.get()) {
             const auto sum = model::exact_sum::from(one.as<std::int64_t>());
-            if (!sum) throw error(error_kind::run, "another trainer's norm of the gradient is no sum");
+            if (!sum) throw error(error_kind::run, "another trainer's norm of the gradient is not a sum");
             of_all.merge(*sum);
           }
           apply_clipped(members, of_all.value(), done, std::move(then));
