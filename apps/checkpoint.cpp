@@ -32,7 +32,7 @@ std::string json_texts(const std::vector<std::string>& texts) {
   return fmt::format("[{}]", fmt::join(mapped(texts, json_string), ","));
 }
 
-/// Inspects every checkpoint of a folder, newest first; a fault if there is none.
+/// Inspects every checkpoint of a folder, newest first; a fault if it has none.
 result<std::vector<model::inspection>> inspect_all(const std::string& directory, model::inspection_depth depth) {
   TROUPE_TRY(steps, model::checkpoint_steps(directory));
   std::vector<model::inspection> all;
@@ -163,7 +163,7 @@ subcommand add_checkpoint(CLI::App& program) {
   CLI::App* app = program.add_subcommand("checkpoint", "list, verify or export what a run has saved");
   app->add_option("ACTION")->description(
       "list: which checkpoints there are\n"
-      "verify: read every byte of them and tell what is wrong\n"
+      "verify: read every byte of them and report what is wrong\n"
       "export: write one as a plain safetensors file");
   app->add_option("DIR")->description("the folder that --save was given");
   const std::string group = "Export";

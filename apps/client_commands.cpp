@@ -176,7 +176,7 @@ result<int> stop_run(const CLI::App& app, const program_context& context) {
 result<int> scale_run(const CLI::App& app, const program_context& context) {
   constexpr std::uint32_t trainers_max = 1024;
   const auto text = given_text(app, "trainers");
-  if (!text) return bad_input("--trainers N is missing: how many the run is to go on with");
+  if (!text) return bad_input("--trainers N is missing: how many the run is to continue with");
   const auto trainers = parse_number<std::uint32_t>(*text);
   if (!trainers || *trainers == 0 || *trainers > trainers_max)
     return bad_input("--trainers {}: must be a whole number between 1 and {}", printable(*text), trainers_max);
@@ -185,7 +185,7 @@ result<int> scale_run(const CLI::App& app, const program_context& context) {
   const std::string master = links::to_string(options.master);
   context.out.result(context.out.json()
                          ? json_line("scale").add("master", master).add("trainers", std::uint64_t{*trainers}).take()
-                         : fmt::format("master {}: the run goes on with {} trainer{} after the step under way\n",
+                         : fmt::format("master {}: the run continues with {} trainer{} after the step under way\n",
                                        master, *trainers, *trainers == 1 ? "" : "s"));
   return exit_done;
 }
@@ -194,10 +194,10 @@ result<int> scale_run(const CLI::App& app, const program_context& context) {
 
 subcommand add_scale(CLI::App& program) {
   subcommand made =
-      add_client(program, "scale", "have an elastic run go on with another number of trainers",
-                 "New trainers come by troupe join, or with --processes by themselves; who does not come\n"
-                 "within --rejoin-timeout is hosted by those that are there.\n"
-                 "Exit codes: 0 the master goes on with so many; 1 it cannot be reached, refuses or does\n"
+      add_client(program, "scale", "continue an elastic run with another number of trainers",
+                 "New trainers come by troupe join, or with --processes by themselves; those that do not\n"
+                 "come within --rejoin-timeout are hosted by the others.\n"
+                 "Exit codes: 0 the master continues with so many; 1 it cannot be reached, refuses or does\n"
                  "not answer; 2 an option or a file is wrong.",
                  scale_run);
   add_text_option(*made.app, "trainers", "N", "how many trainers the run is to have", "Run");
@@ -205,7 +205,7 @@ subcommand add_scale(CLI::App& program) {
 }
 
 subcommand add_status(CLI::App& program) {
-  return add_client(program, "status", "show how a run is, and who waits on whom",
+  return add_client(program, "status", "show how a run is, and which actors wait on which",
                     "Exit codes: 0 done; 1 the master cannot be reached, refuses or does not answer;\n"
                     "2 an option or a file is wrong.",
                     show_status);

@@ -28,7 +28,7 @@ fault unknown_to(const subcommand& chosen, const std::string& argument) {
   const std::string path = "troupe " + chosen.app->get_name();
   if (!is_option(argument)) {
     const std::string reason = chosen.no_positional.empty() ? "one FILE is all it takes" : chosen.no_positional;
-    return refusal(fmt::format("{} has no use for '{}': {}", path, argument, reason));
+    return refusal(fmt::format("{}: unexpected argument '{}': {}", path, argument, reason));
   }
   const std::string name = option_name(argument);
   return refusal(fmt::format("{} has no option {}; the nearest is {} (see '{} --help')", path, name,

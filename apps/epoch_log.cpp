@@ -14,7 +14,7 @@ result<void> epoch_log::add(const actors::epoch_summary& epoch) {
   if (error == 0) return {};
   failed_ = true;
   return tl::unexpected<fault>(
-      fault{fault_kind::run, fmt::format("{}: {}; training goes on without it", option_, std::strerror(error))});
+      fault{fault_kind::run, fmt::format("{}: {}; training continues without it", option_, std::strerror(error))});
 }
 
 result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,

@@ -55,7 +55,7 @@ subcommand add_master(CLI::App& program) {
     app->get_option(name)->group("");  // for join or train
   add_text_option(*app, "listen", "HOST:PORT", "where servers and trainers find this process", "Network");
   add_network_options(*app, false);
-  add_switch(*app, "supervised", "go on when processes are lost, this one too: --restarts 3, unless that is given",
+  add_switch(*app, "supervised", "continue when processes are lost, this one too: --restarts 3, unless that is given",
              "Checkpoints");
   add_switch(*app, "json", "results as one JSON object a line", "Output");
   add_switch(*app, "quiet", "no progress", "Output");

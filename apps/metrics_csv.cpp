@@ -74,7 +74,7 @@ result<std::string> content_of(const descriptor& file) {
 /// Returns how many bytes of an earlier run's file are kept: whole lines of steps up to `kept_to`.
 result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to, std::string_view header) {
   if (!content.starts_with(header))
-    return bad_input("is no file of metrics that a resumed run could go on with; use another name");
+    return bad_input("is not a file of metrics that a resumed run could continue; use another name");
   const auto cells_of_line = static_cast<std::size_t>(std::ranges::count(header, ',') + 1);
   std::size_t kept = header.size();
   for (std::size_t end = 0; (end = content.find('\n', kept)) != content.npos; kept = end + 1) {
@@ -82,7 +82,8 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to, 
     const auto step = cells.size() == cells_of_line ? parse_number<std::uint64_t>(cells[1]) : std::nullopt;
     if (!step)
       return bad_input(
-          "the line at byte {} is no line of metrics that a resumed run could go on from; use another name", kept);
+          "the line at byte {} is not a line of metrics that a resumed run could continue from; use another name",
+          kept);
     if (*step > kept_to) break;
   }
   return kept;

@@ -52,17 +52,17 @@ const std::vector<kind_of_question> analyses = {
     {"serve",
      "FILE|DIR...",
      1,
-     "a page for a browser, of a run that is over or goes on",
+     "a page for a browser, of a finished or live run",
      {"port", "listen", "token-file", "token"},
      serve_page},
     {"summary",
      "FILE|DIR...",
      1,
-     "who did how much, what went where, what was slow and what got lost",
+     "what each actor did, what went where, what was slow and what got lost",
      {"limit"},
      summary},
     {"critical-path", "FILE|DIR...", 1, "why steps take as long as they do", {"step", "limit"}, critical_path},
-    {"blocked", "FILE|DIR...", 1, "who waits on whom at the end, or now, and what keeps them", {}, blocked},
+    {"blocked", "FILE|DIR...", 1, "which actors wait on which at the end, or now, and what keeps them", {}, blocked},
     {"check", "FILE|DIR...", 1, "whether the run kept to what every run must keep to", {}, check},
     {"timeline",
      "FILE|DIR...",
@@ -77,7 +77,7 @@ const std::vector<kind_of_question> analyses = {
     {"replay",
      "FILE|DIR...",
      1,
-     "the run once more, in its recorded order, message by message",
+     "the run again, in its recorded order, message by message",
      {"actor", "debug"},
      replay},
     {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
@@ -95,7 +95,7 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
   for (const option_of_analyses& option : analysis_options) {
     const bool takes = std::ranges::find(chosen->options, option.name) != chosen->options.end();
     if (!takes && app.count("--" + std::string(option.name)) > 0)
-      return bad_input("--{} is of no use to troupe trace {}", option.name, what);
+      return bad_input("--{} does not apply to troupe trace {}", option.name, what);
   }
   const std::vector<std::string>& words = app.get_option("ARGUMENTS")->results();
   if (words.size() < chosen->fewest) return bad_input("usage: troupe trace {} {}", what, chosen->words);

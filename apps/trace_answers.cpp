@@ -75,8 +75,8 @@ result<trace::recording> read_for_verdict(const question& asked, std::span<const
   auto read = read_silently(asked, paths);
   const auto unreadable = read ? read->unreadable_metadata() : std::nullopt;
   if (!unreadable) return with_warnings(asked, std::move(read));
-  return bad_input("{}: troupe trace {} cannot tell; summary and timeline show what can be read", one_line(*unreadable),
-                   asked.name);
+  return bad_input("{}: troupe trace {} has no answer; summary and timeline show what can be read",
+                   one_line(*unreadable), asked.name);
 }
 
 namespace {

@@ -63,7 +63,7 @@ struct own_options {
 };
 result<own_options> read_own_options(const CLI::App& app);
 
-/// Returns the job settings of the job file given with the master's address; null: there is none.
+/// Returns the job settings of the job file given with the master's address, or null.
 result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::App& app);
 
 /// With --print-job: prints the order as a job file, with every setting that applies to its data, and the given run

@@ -187,7 +187,7 @@ TEST_F(EpochLog, AWriteThatFailsIsToldOnce) {
   const auto written = (*log)->add(some_epoch(1));
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().kind, fault_kind::run);
-  EXPECT_EQ(written.error().message, "--metrics-csv /dev/full: No space left on device; training goes on without it");
+  EXPECT_EQ(written.error().message, "--metrics-csv /dev/full: No space left on device; training continues without it");
   EXPECT_TRUE((*log)->failed());
   EXPECT_TRUE((*log)->add(some_epoch(2)));
   EXPECT_TRUE((*log)->failed());

@@ -21,7 +21,7 @@ std::map<std::string, std::string> reasons() {
     if (line.empty() || line.front() == '#') continue;
     EXPECT_NE(colon, std::string::npos) << "'" << line << "' is not OPTION: REASON";
     const bool is_new = all.emplace(line.substr(0, colon), line.substr(colon + 1)).second;
-    EXPECT_TRUE(is_new) << line << " stands there twice";
+    EXPECT_TRUE(is_new) << line << " is given twice";
   }
   return all;
 }

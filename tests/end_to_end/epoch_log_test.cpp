@@ -68,7 +68,7 @@ TEST(MetricsCsv, IntoAFifoThatNobodyReadsAreRefused) {
   const std::string fifo = folder / "metrics";
   ASSERT_EQ(::mkfifo(fifo.c_str(), S_IRUSR | S_IWUSR), 0);
   const std::string line = expect_error(run(adult("1", {"--metrics-csv", fifo})), 2);
-  EXPECT_FINDS(line, "is a FIFO that nobody reads");
+  EXPECT_FINDS(line, "is a FIFO without a reader");
 }
 
 TEST(MetricsCsv, HasTheNumbersOfTheEvents) {
@@ -203,7 +203,7 @@ TEST(MetricsCsv, ThatIsFullDoesNotEndTheRun) {
       run({"train", "--data", "tutorial", "--epochs", "30", "--metrics-csv", "/dev/full", "--quiet"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
-            "troupe: error: --metrics-csv /dev/full: No space left on device; training goes on without it\n");
+            "troupe: error: --metrics-csv /dev/full: No space left on device; training continues without it\n");
   EXPECT_FINDS(result.out, "weights digest");
 }
 

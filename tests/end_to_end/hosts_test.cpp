@@ -99,7 +99,7 @@ TEST(Hosts, ThatAreOneTooManyAreRefused) {
   const outcome third = run(join_to(several.where(), {}), with_token());
   EXPECT_EQ(third.exit_code, 2);
   EXPECT_FINDS(third.err, "1 trainer offered: the job asks for 2, 2 have joined");
-  EXPECT_TRUE(several.master().wait_for_error("was not let in: 1 trainer offered")) << several.master().error();
+  EXPECT_TRUE(several.master().wait_for_error("was not accepted: 1 trainer offered")) << several.master().error();
   several.join_as("server");
   EXPECT_FALSE(several.finish().empty());
 }
@@ -125,7 +125,7 @@ TEST(Hosts, ThatBelieveInAnotherJobAreToldTheFirstDifference) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_FINDS(refused.err, "the job differs from the master's: ");
   EXPECT_FINDS(refused.err, "seed");
-  EXPECT_TRUE(several.master().wait_for_error("was not let in: the job differs")) << several.master().error();
+  EXPECT_TRUE(several.master().wait_for_error("was not accepted: the job differs")) << several.master().error();
   EXPECT_FINDS(line_with(several.master().error(), "the job differs"), "seed");
   several.join({"--as", "trainer", "--count", "2", same});
   several.join_as("server");
@@ -181,7 +181,7 @@ TEST(Hosts, TakeAPortThatIsFree) {
   gathered_run several(job_of(short_job));
   const std::string line = expect_error(run({"master", "--listen", several.where()}, with_token()), 2);
   EXPECT_FINDS(line, several.where());
-  EXPECT_FINDS(line, "somebody else listens there");
+  EXPECT_FINDS(line, "the port is in use");
 }
 
 // -- who leaves before the run has begun ------------------------------------------

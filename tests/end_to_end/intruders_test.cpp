@@ -37,8 +37,8 @@ class Intruders : public testing::Test {
     const outcome refused = run(with({"join", several.where(), "--as", "trainer"}, options), how);
     EXPECT_EQ(refused.exit_code, code);
     EXPECT_FINDS(line_with(refused.err, "error: "), they_say) << refused.err;
-    ASSERT_TRUE(several.master().wait_for_error("was not let in: ")) << several.master().error();
-    const std::string line = line_with(several.master().error(), "was not let in: ");
+    ASSERT_TRUE(several.master().wait_for_error("was not accepted: ")) << several.master().error();
+    const std::string line = line_with(several.master().error(), "was not accepted: ");
     EXPECT_FINDS(line, master_says);
   }
 
@@ -118,8 +118,8 @@ TEST_F(Intruders, WithoutACertificateAreNotLetIn) {
   const std::unique_ptr<SSL, decltype(&SSL_free)> nobody(SSL_new(context.get()), SSL_free);
   SSL_set_fd(nobody.get(), socket);
   SSL_connect(nobody.get());
-  EXPECT_TRUE(several.master().wait_for_error("was not let in: "));
-  EXPECT_FINDS(line_with(several.master().error(), "was not let in: "), "certificate") << several.master().error();
+  EXPECT_TRUE(several.master().wait_for_error("was not accepted: "));
+  EXPECT_FINDS(line_with(several.master().error(), "was not accepted: "), "certificate") << several.master().error();
   ::close(socket);
   expect_completes(several);
 }
@@ -185,7 +185,7 @@ TEST_F(Intruders, AreNotLetInByOptionsThatContradictEachOther) {
   EXPECT_NE(
       error_of(with(tls_options(files), {"--insecure"})).find("--insecure: does without TLS, for which --tls-cert"),
       std::string::npos);
-  EXPECT_FINDS(error_of({"--tls-name", "a"}), "--tls-name: is the name in a certificate, and there is none");
+  EXPECT_FINDS(error_of({"--tls-name", "a"}), "--tls-name: is the name in a certificate, which is missing");
   EXPECT_FINDS(error_of({"--tls-cert", files.certificate, "--tls-ca", files.ca}), "--tls-key is missing");
   EXPECT_FINDS(expect_error(run({"train", "--tls"}), 2), "--tls: is for runs with --processes");
 }
@@ -219,8 +219,8 @@ TEST_F(Intruders, ThatSpeakAnotherProtocolAreShownInTheLog) {
   gathered_run several(short_job);
   links::raw_socket browser = links::raw_socket::to(several.address());
   browser.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  EXPECT_TRUE(several.master().wait_for_error("was not let in: ")) << several.master().error();
-  EXPECT_FINDS(line_with(several.master().error(), "was not let in: "), "GET / HTTP");
+  EXPECT_TRUE(several.master().wait_for_error("was not accepted: ")) << several.master().error();
+  EXPECT_FINDS(line_with(several.master().error(), "was not accepted: "), "GET / HTTP");
   EXPECT_TRUE(ends(browser));
   expect_completes(several);
 }
@@ -237,9 +237,9 @@ TEST_F(Intruders, ThatAreManyAreCountedInsteadOfShownOneByOne) {
   EXPECT_EQ(done.exit_code, 0);
   const auto lines = lines_of(done.err);
   const auto shown = std::ranges::count_if(
-      lines, [](const std::string& line) { return line.starts_with("troupe: somebody was not let in: "); });
+      lines, [](const std::string& line) { return line.starts_with("troupe: a connection was not accepted: "); });
   EXPECT_EQ(shown, 5) << done.err;
-  line_with(done.err, "troupe: 15 more within 60 s, the last: somebody was not let in: 127.0.0.1:");
+  line_with(done.err, "troupe: 15 more within 60 s, the last: a connection was not accepted: 127.0.0.1:");
   several.finish_members(0);
 }
 
@@ -252,7 +252,7 @@ TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
 
 /// Speaks as a node does until the handshake is over.
 result<links::hello> shake_hands(links::raw_socket& socket) {
-  const auto me = links::connector_role(run_token, nodes::handshake_info("node", "a-session-of-nobody"));
+  const auto me = links::connector_role(run_token, nodes::handshake_info("node", "a-session-of-no-node"));
   for (links::handshake_step step = me->begin({});;) {
     socket.say(step.send);
     if (step.outcome) return *step.outcome;
@@ -326,7 +326,7 @@ TEST_F(IntrudersWithTheToken, CannotTakeTheSessionOfAnotherConnection) {
   links::raw_socket second = links::raw_socket::to(several_.address());
   const auto refused = shake_hands(second);
   ASSERT_FALSE(refused);
-  const std::string why = "its session a-session-of-nobody is that of another connection";
+  const std::string why = "its session a-session-of-no-node is that of another connection";
   EXPECT_FINDS(refused.error().message, why);
   EXPECT_TRUE(several_.master().wait_for_error(why)) << several_.master().error();
   expect_completes(several_);

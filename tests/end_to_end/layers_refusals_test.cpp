@@ -111,7 +111,7 @@ TEST(RefusedBatches, OfOneSampleAreFoundBeforeTheRun) {
 
 TEST(RefusedLayers, BesideHiddenWidths) {
   EXPECT_EQ(said_of(R"([{"kind": "flatten"}, {"kind": "linear", "out": 4}])", {"--hidden", "16"}),
-            "--hidden 16: the job has --layers, which are in its place; leave one of them out");
+            "--hidden 16: the job has --layers, which replace it; leave one of them out");
 }
 
 TEST(RefusedLayers, OfKindsAndOptionsThatThereAreNot) {
@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
                      ":7: layers: layer 1 (linear): takes [features], and its input is an image of 1 x 8 x 8; put a "
                      "flatten layer before it"},
         wrong_layers{"hidden = [16]\n\n[[layers]]\nkind = 'flatten'\n",
-                     ":4: hidden = 16: the job has --layers, which are in its place; leave one of them out"}));
+                     ":4: hidden = 16: the job has --layers, which replace it; leave one of them out"}));
 
 // -- resumed ----------------------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ TEST(RefusedLayers, ThatAreNotTheCheckpointsAreNamedByTheFirstThatDiffers) {
   words job = layered_job(other);
   std::erase(job, "--json");
   const std::string path = job.at(1);
-  constexpr const char* advice = "; go on with the same job, or start anew without --resume";
+  constexpr const char* advice = "; continue with the same job, or start anew without --resume";
   EXPECT_EQ(expect_error(run(with(job, {"--resume", folder.path()})), 2),
             "troupe: error: " + path + R"(:32: layers: layer 6 is [{"kind":"linear","out":17}]: the run of the )" +
                 R"(checkpoint has [{"kind":"linear","out":16}])" + advice);
@@ -191,12 +191,13 @@ TEST(RefusedLayers, InPlaceOfTheCheckpointsHiddenWidthsAndTheOtherWayAround) {
   const std::string layers = R"([{"kind":"flatten"},{"kind":"linear","out":4}])";
   EXPECT_EQ(run(with(data, {"--hidden", "16", "--save", wide.path()})).exit_code, 0);
   EXPECT_EQ(run(with(data, {"--layers", layers, "--save", layered.path()})).exit_code, 0);
-  EXPECT_EQ(expect_error(run({"train", "--resume", wide.path(), "--layers", layers}), 2),
-            "troupe: error: no --hidden: the run of the checkpoint has --hidden 16; go on with the same job, or start "
-            "anew without --resume");
+  EXPECT_EQ(
+      expect_error(run({"train", "--resume", wide.path(), "--layers", layers}), 2),
+      "troupe: error: no --hidden: the run of the checkpoint has --hidden 16; continue with the same job, or start "
+      "anew without --resume");
   EXPECT_EQ(expect_error(run({"train", "--resume", layered.path(), "--hidden", "16"}), 2),
             "troupe: error: no --layers: the run of the checkpoint has --layers " + layers +
-                "; go on with the same job, or start anew without --resume");
+                "; continue with the same job, or start anew without --resume");
 }
 
 // -- cross layers -----------------------------------------------------------------------------------------------------

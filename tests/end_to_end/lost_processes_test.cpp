@@ -39,11 +39,11 @@ links::endpoint master_of(pid_t child) {
 }
 
 /// Looks for `trainer 1 (host a, pid 17) died in step 8: ...` or, if it was silent, `... lost its connection in step 8:
-/// ...; go on from the last checkpoint: COMMAND`.
+/// ...; continue from the last checkpoint: COMMAND`.
 void expect_obituary(const std::string& text, const std::string& who, const std::string& command) {
   const std::regex expected(
       ".*" + who +
-      R"( \(host [^ ]+, pid \d+\) (died|lost its connection) in step \d+: [^;]+; go on from the last checkpoint: )" +
+      R"( \(host [^ ]+, pid \d+\) (died|lost its connection) in step \d+: [^;]+; continue from the last checkpoint: )" +
       std::regex_replace(command, std::regex(R"([.])"), "\\.") + "(\n[^]*)?");
   EXPECT_TRUE(std::regex_search(text, expected)) << text;
 }

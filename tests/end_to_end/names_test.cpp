@@ -152,7 +152,7 @@ TEST_F(Names, ThatAreLostFromARecordingMakeNoVerdict) {
           words{"replay", traces}, words{"replay", "--actor", "server 0", traces}, words{"blocked", traces}}) {
       const std::string line = expect_error(run(with({"trace"}, asked)), 2);
       EXPECT_FINDS(line, file.string() + ": its metadata are ");
-      EXPECT_FINDS(line, "troupe trace " + asked[0] + " cannot tell");
+      EXPECT_FINDS(line, "troupe trace " + asked[0] + " has no answer");
     }
     const outcome shown = run({"trace", "summary", traces});
     EXPECT_EQ(shown.exit_code, 0) << shown.err;

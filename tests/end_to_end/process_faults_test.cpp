@@ -117,7 +117,7 @@ TEST(Death, OfTheLeaderTellsNoEpochTwice) {
   ASSERT_TRUE(running.wait_for_error("epoch 1:")) << running.error();
   ASSERT_EQ(kill(leader_of(running.process()), SIGKILL), 0);
   const outcome ended = running.finish();
-  EXPECT_FINDS(ended.err, "attempt 2 goes on");
+  EXPECT_FINDS(ended.err, "attempt 2 continues");
   for (int epoch = 1; epoch <= 6; ++epoch) {
     const std::string line = fmt::format("epoch {}:", epoch);
     const std::size_t found = ended.err.find(line);

@@ -29,7 +29,7 @@ pid_t leader_of(pid_t parent) {
     const words command = proc_words(child, "cmdline");
     if (std::ranges::find(command, "--role") == command.end()) return child;
   }
-  ADD_FAILURE() << "nobody leads";
+  ADD_FAILURE() << "no process leads";
   return 0;
 }
 

@@ -70,7 +70,7 @@ TEST(Status, OfAMasterThatWaitsSaysForWhom) {
   const outcome end = leader.finish();
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(last_event(end, "done").at("stopped"), true);
-  EXPECT_EQ(end.err.find("was not let in"), std::string::npos) << end.err;
+  EXPECT_EQ(end.err.find("was not accepted"), std::string::npos) << end.err;
   EXPECT_EQ(server.finish().exit_code, 0);
 }
 

@@ -180,7 +180,7 @@ TEST_F(Survival, SaysWhereLossesChangeTheWeights) {
 TEST_F(Survival, OfAMasterIsAskedForByName) {
   const std::string line =
       expect_error(run({"master", "--listen", "127.0.0.1:0", "--supervised", "--restarts", "0"}, with_token()), 2);
-  EXPECT_FINDS(line, "--restarts 0: --supervised has a run go on after losses");
+  EXPECT_FINDS(line, "--restarts 0: --supervised lets a run continue after losses");
   gathered_run several(with(job, {"--supervised", "--servers", "1", "--trainers", "1"}));
   several.join_all(1, 1);
   ASSERT_TRUE(several.master().wait_for_output("\"event\":\"epoch\",\"epoch\":3,")) << several.master().error();
@@ -200,7 +200,7 @@ TEST_F(Survival, GivesUpWhenAttemptsMakeNoProgress) {
   const std::string line = line_with(ended.err, "troupe: error: ");
   EXPECT_FINDS(line, "server 1 (pid ");
   EXPECT_FINDS(line,
-               "3 attempts failed without a new checkpoint, --restarts 2 allows no other; go on from the last "
+               "3 attempts failed without a new checkpoint, --restarts 2 allows no other; continue from the last "
                "checkpoint: troupe train --processes");
 }
 
