@@ -27,7 +27,7 @@ while (($# > 0)); do
     --tables) tables=${2-}; shift 2 ;;
     --program) programs+=("${2-}"); shift 2 ;;
     -h | --help) help_of "$0"; exit 0 ;;
-    *) fail "unknown option $1; --help tells of all" ;;
+    *) fail "unknown option $1; --help lists all" ;;
   esac
 done
 folder=${folder:-$scratch/on-disk}

@@ -16,7 +16,7 @@ packages=$root/build/packages
 # install_component NAME FOLDER
 install_component() {
   quietly env DESTDIR="$2" cmake --install "$build" --prefix /usr --component "$1" --strip ||
-    fail_with_log "CMake could not install $1 (its words are above)"
+    fail_with_log "CMake could not install $1 (its output is above)"
 }
 
 # dependencies FOLDER: the packages that the program and the library are linked with, and OpenBLAS, which they load.

@@ -21,7 +21,7 @@ in_root() {
 timed() {
   local what=$1 begin=${EPOCHREALTIME/./}
   shift
-  quietly "$@" || fail_with_log "$what: failed (its words are above)"
+  quietly "$@" || fail_with_log "$what: failed (its output is above)"
   say "$what: $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
 }
 

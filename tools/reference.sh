@@ -11,9 +11,9 @@ main() {
   cd "$root"
   rm -rf build/reference
   mkdir -p build/reference
-  doxygen docs/Doxyfile >"$scratch/log" 2>&1 || fail_with_log "Doxygen could not read the headers (its words are above)"
+  doxygen docs/Doxyfile >"$scratch/log" 2>&1 || fail_with_log "Doxygen could not read the headers (its output is above)"
   sed -i -E '/ of (class|struct|union) .* is not documented\.$/d' "$scratch/log"
-  [[ ! -s $scratch/log ]] || fail_with_log "Doxygen finds fault with the headers' comments (its words are above)"
+  [[ ! -s $scratch/log ]] || fail_with_log "Doxygen finds fault with the headers' comments (its output is above)"
   [[ -f build/reference/html/classtroupe_1_1cluster.html ]] || fail "Doxygen has seen no class cluster"
   say "the library's reference is build/reference/html/index.html"
 }

