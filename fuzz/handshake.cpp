@@ -39,7 +39,7 @@ class peer {
     std::copy_n(step.send.end() - static_cast<std::ptrdiff_t>(mine_.size()), mine_.size(), mine_.begin());
     for (int turn = 0; !step.outcome; ++turn) {
       must(turn < 4, "the handshake does not end");
-      must(step.want > 0 && step.want <= links::hello_bytes_max, "a wish for no bytes, or for too many");
+      must(step.want > 0 && step.want <= links::hello_bytes_max, "a request for no bytes, or for too many");
       const bytes said = next_words(turn, step.want);
       bool suspicious = false;
       for (std::size_t size = 0; size <= std::min<std::size_t>(said.size(), 64); ++size) {

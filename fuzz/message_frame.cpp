@@ -61,7 +61,7 @@ void run(std::span<const std::byte> given) {
   the_system();
   const msg::blob body = body_of(given);
   if (const auto failure = protocol::from_failure_frame(body)) {
-    must(static_cast<bool>(failure->second), "a failure that is none");
+    must(static_cast<bool>(failure->second), "an invalid failure");
     protocol::describe(failure->second);
   }
   read_among_others(body);

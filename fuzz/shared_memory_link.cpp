@@ -71,7 +71,7 @@ void run(std::span<const std::byte> given) {
   all->start({[&ends](links::received_frame&& frame) {
                 must(ends == 0, "a frame after the end");
                 must(frame.size <= UINT16_MAX && frame.kind >= links::link::first_user_kind && frame.kind < offer_kind,
-                     "a frame that nobody could have sent");
+                     "a frame that no peer could have sent");
                 digest_of(std::span(frame.memory.get(), frame.size));
               },
               [&ends](const fault* why) {

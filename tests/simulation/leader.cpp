@@ -39,8 +39,8 @@ result<actors::run_checkpoints> leader::open_checkpoints() {
   }
   const std::uint64_t step = made.from ? made.from->manifest.step : 0;
   if (step < where_.newest_committed_)
-    return run_fault("the attempt goes on from step {}, but the checkpoint of step {} had been told to be saved", step,
-                     where_.newest_committed_);
+    return run_fault("the attempt continues from step {}, but the checkpoint of step {} had been told to be saved",
+                     step, where_.newest_committed_);
   TROUPE_TRY(store, model::checkpoint_store::open(folder, from ? &*from : nullptr));
   made.store = std::make_shared<model::checkpoint_store>(std::move(store));
   store_ = made.store;
@@ -159,7 +159,7 @@ void leader::see_off() {
 // -- members ------------------------------------------------------------------------------
 
 result<void> leader::accept(const std::shared_ptr<sim_link>& wire, place_number place, const std::string& session) {
-  if (!boss_) return failure(fault_kind::unreachable, "nobody listens there");
+  if (!boss_) return failure(fault_kind::unreachable, "no process listens there");
   const auto made = std::make_shared<sim_control>(process_.system(), wire);
   controls_[session] = made;
   places_[session] = place;

@@ -62,7 +62,7 @@ void sim_plane::dial(std::uint32_t node, sim_time give_up) {
   const auto accept = [address = peer->address, where = &where_,
                        mine = rules_.about_me()](const std::shared_ptr<sim_link>& wire) -> result<void> {
     const auto host = where->planes()[address].lock();
-    if (!host || !host->is_listening()) return failure(fault_kind::unreachable, "nobody listens there");
+    if (!host || !host->is_listening()) return failure(fault_kind::unreachable, "no process listens there");
     if (const auto reply = host->judge(mine); !reply) return failure(fault_kind::refused, reply.error().message);
     host->accept(mine, wire);
     return {};

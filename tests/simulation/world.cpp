@@ -71,7 +71,7 @@ outcome world::run() {
     if (told_ && !end) end = events_.now() + aftermath;
     if (end && events_.now() > *end) break;
     if (!events_.step()) {
-      if (!told_) failed("nobody has anything left to do");
+      if (!told_) failed("nothing is left to do");
       break;
     }
     if (!told_)
@@ -146,7 +146,7 @@ void world::connect(event_owner& from, event_owner* to, acceptor accept, connect
   const auto way = [this] { return events_.draw(what_.network.least, what_.network.most); };
   if (to == nullptr || to->is_dead()) {
     events_.after(way(), &from, event_tag::connecting,
-                  [give] { give(failure(fault_kind::unreachable, "nobody is there")); });
+                  [give] { give(failure(fault_kind::unreachable, "no process is there")); });
     return;
   }
   events_.after(way(), to, event_tag::connecting, [this, &from, to, accept = std::move(accept), give, way] {
@@ -159,7 +159,7 @@ void world::connect(event_owner& from, event_owner* to, acceptor accept, connect
     });
   });
   events_.after(what_.network.dead_after, &from, event_tag::connecting,
-                [give] { give(failure(fault_kind::unreachable, "nobody answers there")); });
+                [give] { give(failure(fault_kind::unreachable, "no process answers there")); });
 }
 
 void world::exited(event_owner& one) {

@@ -151,7 +151,7 @@ TEST(Tidy, EveryHeaderIsIncludedByMoreThanItsOwnSource) {
     if (!one.is_header() || !is_production(one)) continue;
     std::set<std::string> others = users[one.path];
     others.erase(one.path.substr(0, one.path.rfind('.')));
-    EXPECT_FALSE(others.empty()) << one.path << ": nobody includes it";
+    EXPECT_FALSE(others.empty()) << one.path << ": nothing includes it";
   }
 }
 
