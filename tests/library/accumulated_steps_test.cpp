@@ -1,4 +1,4 @@
-// Optimizer steps of several contexts: in stages, of one trainer alone, on servers, and in a run that is resumed.
+// Optimizer steps over several contexts: in stages, on one trainer, on servers, and in a resumed run.
 
 #include <gtest/gtest.h>
 
@@ -155,7 +155,7 @@ TEST(AccumulatedSteps, ATableMadeDuringTheRunHasThem) {
 
 // -- resuming -------------------------------------------------------------------------
 
-/// Counts steps, as long as the function lives.
+/// Counts steps while the function runs.
 struct counted {
   double count = 0;
   named_tensors state_dict() const { return {{"count", tensor::of(shape(1), std::span<const double>(&count, 1))}}; }
@@ -208,7 +208,7 @@ TEST(AccumulatedSteps, ARunIsResumedAfterAShortOptimizerStep) {
   EXPECT_EQ(run_broken({"--resume", there}, 0, 18).steps, 20U);
 }
 
-/// The next context is made before the step of the last one is awaited.
+/// Makes the next context before it awaits the last step.
 task<> train_ahead(trainer me) {
   auto model = me.data_parallel(nn::linear(6, 3));
   distributed_optimizer optimizer(sgd{.lr = 0.1}, model);

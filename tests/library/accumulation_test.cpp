@@ -27,7 +27,7 @@ struct batch {
   std::vector<std::int64_t> classes;
 };
 
-/// Samples `first` up to `end` of a step's batch.
+/// Samples [first, end) of a step's batch.
 batch part_of(std::uint32_t rank, int step, std::size_t first, std::size_t end) {
   batch all;
   for (std::size_t i = first; i < end; ++i) {
@@ -38,7 +38,7 @@ batch part_of(std::uint32_t rank, int step, std::size_t first, std::size_t end) 
   return all;
 }
 
-/// What a trainer has in the end: its replica's parameters, and the table's rows.
+/// A trainer's results: its replica's parameters, and the table's rows.
 struct numbers {
   std::vector<float> parameters = {};
   std::vector<float> rows = {};
@@ -53,7 +53,7 @@ task<> read(trainer me, remote_module<embedding_bag> table, data_parallel model,
   result->parameters = model.parameters();
 }
 
-/// Steps of a batch that comes in `parts`.
+/// Trains on batches that are split into `parts` passes.
 task<> train_in_parts(trainer me, remote_module<embedding_bag> table, std::size_t parts, numbers* result) {
   auto model = me.data_parallel(nn::linear(3, 2));
   distributed_optimizer optimizer(sgd{.lr = 0.5, .momentum = 0.9}, table, model);
@@ -87,7 +87,7 @@ std::string run(std::uint32_t trainers, const embedding_bag::options& options, F
   return run_on(cluster, trainers, function, cluster.server(0).make<embedding_bag>(options), more...);
 }
 
-/// Without a table.
+/// Runs without a table.
 template <class Function, class... More>
 std::string run_alone(std::uint32_t trainers, Function function, More... more) {
   test::made_cluster cluster;
@@ -136,7 +136,7 @@ task<> train_on_two_losses(trainer me, bool in_order, std::vector<float>* weight
 }
 
 TEST(Accumulation, GoesBackFromLossesOfPassesThatWereMadeBefore) {
-  // The gradient of softmax cross-entropy is p - [class], here by the weights times the features.
+  // The gradient of softmax cross-entropy is p - [class]; here with respect to the weights, so times the features.
   const auto gradient = [](double x0, double x1) {
     const double p = 1 / (1 + std::exp(x1 - x0));
     return std::array<double, 2>{(p - 1) * x0, (1 - p) * x1};
@@ -152,7 +152,7 @@ TEST(Accumulation, GoesBackFromLossesOfPassesThatWereMadeBefore) {
   }
 }
 
-/// Whether the input of each pass was freed when the next pass had been made.
+/// Reports for each pass whether its input was freed once the next pass existed.
 task<> watch_memory(trainer me, std::vector<bool>* freed) {
   auto model = me.data_parallel(nn::linear(3, 2));
   distributed_optimizer optimizer(sgd{}, model);
@@ -197,7 +197,7 @@ TEST(Accumulation, RefusesASecondWayBackThroughTheSamePass) {
 
 // -- trainers without data ----------------------------------------------------------------
 
-/// Trainer 1 has data in the first two of four steps only. The rows are the outputs; all samples are of row 0.
+/// Trainer 1 has data only in the first two of four steps. The outputs are the rows; all samples use row 0.
 task<> end_unevenly(trainer me, remote_module<embedding_bag> table, numbers* result) {
   auto model = me.data_parallel(scale(2));
   distributed_optimizer optimizer(sgd{.lr = 0.5}, table, model);
@@ -230,7 +230,7 @@ TEST(UnevenEnds, TakeMeansOverTheTrainersThatHadABatch) {
     std::array<double, 2> row = {before.rows[0], before.rows[1]};
     std::array<double, 2> weight = {1, 1};
     for (int step = 0; step < 4; ++step) {
-      // Both trainers have the same sample, so the mean is the gradient of one, and a sum that of two.
+      // Both trainers have the same sample, so the mean equals one trainer's gradient, and a sum twice that.
       const double p = 1 / (1 + std::exp(weight[1] * row[1] - weight[0] * row[0]));
       const double times = reduce == nn::reduction::sum && step < 2 ? 2 : 1;
       for (std::size_t k = 0; k < 2; ++k) {

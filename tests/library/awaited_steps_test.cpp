@@ -1,4 +1,4 @@
-// Optimizer steps, ways back and pipelines' steps that are not awaited: each is an error that says what to do.
+// Optimizer steps, backward passes and pipeline steps that are not awaited: each error says what to do.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const std::vector<std::int64_t> offsets = {0, 1};
 
 tensor batch() { return tensor::of<float>({2, 4}, std::vector<float>(8, 0.5F)); }
 
-/// The kind and the text of what a run throws.
+/// Returns the kind and the text of a run's error.
 template <class Function, class... More>
 std::pair<error_kind, std::string> thrown_by(std::uint32_t trainers, Function function, More... more) {
   try {
@@ -40,7 +40,7 @@ void expect_error(const std::string& words, std::uint32_t trainers, Function fun
 
 enum class way : std::uint8_t { callback, dropped, kept };
 
-/// Takes a step without awaiting it.
+/// Starts a step without awaiting it.
 void take(const distributed_optimizer& optimizer, context& with, way how, std::vector<future<>>& all) {
   auto coming = optimizer.step(with);
   if (how == way::callback) std::move(coming).then([](future<> /*over*/) {});
@@ -134,7 +134,7 @@ TEST(UnawaitedSteps, OfServersAloneAreErrorsToo) {
   }
 }
 
-/// What is asked for while a step is under way, and awaited after it, is as always.
+/// Operations started during a step and awaited after it give the same results as always.
 task<> overlap(trainer me, remote_module<nn::embedding_bag> rows) {
   auto model = me.data_parallel(nn::linear(4, 2));
   const distributed_optimizer optimizer(sgd{.lr = 0.05}, rows, model);
@@ -156,7 +156,7 @@ TEST(AwaitedSteps, MayHaveTheNextLookupUnderWay) {
   EXPECT_EQ(cluster.run(2, overlap, rows).steps, 3U);
 }
 
-// -- ways back -----------------------------------------------------------------------------
+// -- backward passes -----------------------------------------------------------------------
 
 task<> go_back(trainer me, bool twice) {
   auto model = me.data_parallel(nn::linear(4, 2));
@@ -198,7 +198,7 @@ TEST(UnawaitedSteps, OfPipelinesAreErrors) {
   }
 }
 
-/// A pipeline whose steps overlap, beside a loss of its own context.
+/// A pipeline with overlapping steps, beside a loss in a context of its own.
 task<> mix(trainer me) {
   auto model = me.pipeline({nn::sequential(nn::linear(4, 3)), nn::sequential(nn::linear(3, 2))},
                            {.schedule = pipeline_schedule::pipedream});

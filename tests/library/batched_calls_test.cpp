@@ -1,4 +1,4 @@
-// Calls of objects on servers that are joined to one.
+// Calls of objects on servers that are batched into one.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What a callback of `future::then` throws when its result comes: it ends the run, by the name of the actor that has
-// given it.
+// A `future::then` callback that throws when its result arrives ends the run; the error names the actor that registered
+// it.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace troupe::callbacks_test {
 namespace {
 
-/// Keeps what callbacks have thrown.
+/// Keeps what callbacks threw.
 class keeping_executor final : public executor {
  public:
   void post(std::shared_ptr<runnable> /*what*/) override {}
@@ -73,7 +73,7 @@ using object = remote_module<asking>;
 
 const auto get = [](auto f) { (void)f.get(); };
 
-/// Expects that the run of two trainers fails with that text, and its exit code would be 1.
+/// Expects that a run of two trainers fails with this text and exit code 1.
 template <class Function>
 void expect_failure(const std::string& who, const std::string& text, Function function) {
   try {
@@ -128,7 +128,7 @@ TEST(Callbacks, OfWhatServersAnswerEndTheRun) {
 task<> refuse(trainer me, table /*rows*/, object one) {
   if (me.rank() == 1) one.call(&asking::refuse).then(get);
   try {
-    co_await one.call(&asking::refuse);  // answered behind it
+    co_await one.call(&asking::refuse);  // answered after the call above
   } catch (const error&) {
   }
 }

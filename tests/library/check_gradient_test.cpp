@@ -1,4 +1,4 @@
-// The checker of users' modules: that it accepts right ones, and names what is wrong with others.
+// The checker of users' modules: it accepts correct ones and names the fault of others.
 
 #include "troupe/check_gradient.hpp"
 
@@ -60,7 +60,7 @@ TEST(CheckGradient, AcceptsANetworkWithKinks) {
   EXPECT_EQ(wrong_with(network), "no error");
 }
 
-/// `scale` with one thing wrong.
+/// `scale` with one fault.
 class wrong_scale final : public nn::module {
  public:
   enum class fault { input, parameter, outside, unwritten, order, random, changes };
@@ -113,7 +113,7 @@ TEST(CheckGradient, NamesWhatIsWrong) {
 }
 
 TEST(CheckGradient, ShowsBothValues) {
-  // y = w x with w = 1: the gradient of x is that of y, and 5 % more are given.
+  // y = w x with w = 1: the gradient of x equals that of y; the fault gives 5 % more.
   const std::string text = wrong_with(wrong_scale(wrong_scale::fault::input));
   double given = 0;
   double expected = 0;

@@ -1,4 +1,4 @@
-// Clients beside the trainers: they ask servers while training goes on, and end with it.
+// Clients beside the trainers: they query servers during training, and end with it.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr nn::embedding_bag::options table{.num_embeddings = 10, .embedding_dim 
 const std::vector<std::int64_t> indices = {3, 1, 4};
 const std::vector<std::int64_t> offsets = {0, 2};
 
-/// Rows of bags {3, 1} and {4}, in a context and outside of it.
+/// Looks up bags {3, 1} and {4}, in a context and outside of one.
 task<> train(trainer me, remote_module<nn::embedding_bag> embedding, std::vector<float>* last) {
   auto model = me.data_parallel(nn::linear(2, 2));
   distributed_optimizer optimizer(sgd{.lr = 0.1}, embedding, model);

@@ -1,4 +1,4 @@
-// The examples of collectives print what they should, in one process and in several.
+// The examples of collectives print the expected output, in one process and in several.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(CollectiveExamples, PrintEachCollectiveOnce) {
   EXPECT_EQ(output_of("collectives", "--processes"), each_once);
 }
 
-/// parameter_averaging once more, in double: both trainers' weights [2, 2] and biases [2], one behind the other.
+/// parameter_averaging again, in double: both trainers' weights [2, 2] and biases [2], concatenated.
 class averaged {
  public:
   averaged() {

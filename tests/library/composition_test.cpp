@@ -52,7 +52,7 @@ TEST(Composition, NamesTheRangesOfItsParts) {
   EXPECT_EQ(firsts, (std::vector<std::size_t>{0, 16, 36}));
 }
 
-/// The outputs of a module with its initial numbers.
+/// Returns the outputs of a module with its initial numbers.
 std::vector<float> outputs_of(const nn::module& of, const tensor& input, std::vector<float>& parameters) {
   parameters = nn::initial_numbers(of, 3).parameters;
   const auto tensors = nn::placed(of.parameters());
@@ -145,7 +145,7 @@ TEST(Buckets, OfAnySizeGiveTheSameBits) {
   EXPECT_THROW(digest(0), error);
 }
 
-/// So many buckets of gradients, and one of running means.
+/// `count` buckets of gradients, and one of running means.
 task<> make_buckets(trainer me, int count) {
   nn::sequential network;
   for (int i = 0; i < count; ++i) network.add(test::scale(1));
@@ -164,7 +164,7 @@ TEST(Buckets, OfBuffersCountToo) {
 
 using events = std::vector<std::string>;
 
-/// Says when its parameters' gradient is computed.
+/// Records when its parameters' gradient is computed.
 class told_scale final : public test::scale {
  public:
   told_scale(std::string name, events& to) : scale(2), name_(std::move(name)), events_(&to) {}
@@ -210,7 +210,7 @@ TEST(Buckets, LeaveBeforeTheGradientsOfEarlierModulesAreComputed) {
 
 // -- random numbers and buffers -------------------------------------------------------------
 
-/// Sums of outputs of dropout, which count the numbers that were kept, and what the weights' gradients say of that.
+/// Sums of dropout outputs, which count the numbers kept, and the weights' gradients for them.
 struct kept_numbers {
   std::vector<double> sums = {};
   std::vector<float> weights = {};

@@ -1,4 +1,4 @@
-// How old rows may be, and what a run's options and tables are refused.
+// How stale rows may be, and which options and tables a run refuses.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using test::made_cluster;
 
 // -- consistency ----------------------------------------------------------------------
 
-/// Trainer 1 takes no step until trainer 0 has taken two, and looked for a third batch's rows.
+/// Trainer 1 waits until trainer 0 has done its steps and its lookup of another batch's rows.
 task<> run_ahead(trainer me, remote_module<embedding_bag> embedding, int lookups, std::vector<float>* rows) {
   distributed_optimizer optimizer(sgd{.lr = 1}, embedding);
   const std::vector<std::int64_t> first = {0};
@@ -68,7 +68,7 @@ TEST(Consistency, ALookupMayLackAsManyOptimizerStepsAsTheConsistencySays) {
 
 TEST(Consistency, AsyncAppliesEachTrainersGradientsAsTheyCome) {
   const auto rows = ahead("async", 3);
-  // Of softmax, with a learning rate of 1: of two equal numbers, then of the row [x, -x] after one step.
+  // Softmax gradients with a learning rate of 1: for two equal numbers, then for the row [x, -x] after one step.
   EXPECT_EQ(rows.at(0), 0);
   EXPECT_NEAR(rows.at(1), 0.5, 1e-6);
   EXPECT_NEAR(rows.at(2), 0.5 + 1 - 1 / (1 + std::exp(-1.0)), 1e-6);
@@ -90,7 +90,7 @@ TEST(Consistency, PassesOfModulesOnServersNeedSync) {
       << text;
 }
 
-// -- what is refused ------------------------------------------------------------------
+// -- errors ---------------------------------------------------------------------------
 
 task<> do_nothing(trainer /*me*/) { co_return; }
 

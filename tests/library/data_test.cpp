@@ -1,4 +1,4 @@
-// Samplers and data sets for trainer functions, against the program's own batches.
+// Samplers and data sets for trainer functions, compared with the program's own batches.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace troupe::data_test {
 namespace {
 
-/// Runs `function` on so many trainers, with seed 3.
+/// Runs `function` on `trainers` trainers, with seed 3.
 template <class Function, class... More>
 void run(std::uint32_t trainers, Function function, More... more) {
   test::run_with({"--seed", "3"}, trainers, function, more...);

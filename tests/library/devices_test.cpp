@@ -22,7 +22,7 @@ namespace {
 
 class LibraryGpu : public needs_device {};
 
-/// Returns what `cluster.run(trainers, function, arguments...)` answers, on a machine of two servers.
+/// Returns the error of `cluster.run(2, function, arguments...)`.
 template <class Function, class... Arguments>
 std::string error_of(std::vector<std::string> options, Function function, Arguments... arguments) {
   test::made_cluster cluster(std::move(options));
@@ -48,7 +48,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, std::vector<flo
     for (const float one : numbers.as<float>()) parameters->push_back(one);
 }
 
-/// Returns the parameters that trainer 0 ends with.
+/// Returns trainer 0's final parameters.
 std::vector<float> trained_with(std::vector<std::string> options) {
   test::made_cluster cluster(std::move(options));
   std::vector<float> parameters;
@@ -88,7 +88,7 @@ TEST_F(LibraryGpu, AccumulatesOnTheDevice) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(there[i], here[i], 1e-6);
 }
 
-/// Computes on the stream that it is given, and wants CUDA's handle there.
+/// Computes on the given stream, and requires CUDA's handle for it.
 class doubled final : public nn::module {
  public:
   explicit doubled(std::atomic<bool>* has_stream) : has_stream_(has_stream) {}
@@ -105,7 +105,7 @@ class doubled final : public nn::module {
   bool runs_on_devices() const override { return true; }
 
  private:
-  std::atomic<bool>* has_stream_;  ///< of all trainers
+  std::atomic<bool>* has_stream_;  ///< shared by all trainers
 };
 
 task<> apply_doubled(trainer me, std::atomic<bool>* has_stream) {

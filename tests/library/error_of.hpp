@@ -1,4 +1,4 @@
-// What calls of the library throw.
+// Errors that calls of the library throw.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::test {
 
-/// The text of the `error` that `call` throws; "no error" if it throws none.
+/// Returns the text of the `error` that `call` throws; "no error" if it throws nothing.
 template <class Call>
 std::string error_of(const Call& call) {
   try {
@@ -21,7 +21,7 @@ std::string error_of(const Call& call) {
   return "no error";
 }
 
-/// The same of an error that has to be one of wrong input.
+/// As `error_of`, for an error that must be of kind input.
 template <class Call>
 std::string input_error_of(const Call& call) {
   return error_of([&] {
@@ -36,7 +36,7 @@ std::string input_error_of(const Call& call) {
 
 }  // namespace troupe::test
 
-/// Expects that a statement throws an `error` with that text. Where it awaits, too.
+/// Expects that a statement throws an `error` with that text; the statement may contain co_await.
 #define EXPECT_ERROR(statement, text)         \
   do {                                        \
     try {                                     \

@@ -1,4 +1,4 @@
-// Runs the examples, as a user does.
+// Runs the examples as a user does.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::test {
 
-/// What an example writes to its standard output; and its status, if that is not 0.
+/// Returns an example's standard output, followed by its status if that is not 0.
 inline std::string output_of(const std::string& example, const std::string& options = "") {
   const std::string command = std::string(TROUPE_EXAMPLES) + "/example_" + example + " --quiet " + options;
   std::FILE* const from = ::popen(command.c_str(), "r");

@@ -1,4 +1,4 @@
-// Errors of a trainer function name what they can: where a loss becomes NaN, the step, and what memory lacks for.
+// Errors of a trainer function name their cause: the step where a loss becomes NaN, and what ran out of memory.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using test::scale;
 
 enum class where_nan { input, weight, output, target, rows };
 
-/// Makes NaN of numbers.
+/// Turns numbers into NaN.
 class breaking final : public scale {
  public:
   breaking() : scale(2) {}
@@ -84,7 +84,7 @@ TEST(FailingSteps, NameWhereALossBecomesNan) {
                "its rows are so; look at what was loaded into it, or try a smaller learning rate");
 }
 
-// -- by modules on servers, functions and other trainers ---------------------------------
+// -- in modules on servers, functions and other trainers ---------------------------------
 
 task<> lose_there(trainer me, remote_module<nn::linear> far, bool is_given) {
   const named_tensors state = spoilt_linear();

@@ -1,5 +1,4 @@
-// What a user's program says of its own faults: it hangs, it crashes, it dies, it returns early, its processes never
-// join.
+// What a user's program reports of its own faults: it hangs, crashes, dies, returns early, or its processes never join.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +15,7 @@
 namespace troupe::faulty_program_test {
 namespace {
 
-/// All that the program with that fault writes.
+/// Returns the output of the program with that fault.
 std::string said_by(const std::string& fault, const std::string& options, const std::filesystem::path& folder) {
   const std::string command =
       "TMPDIR=" + folder.string() + " " + TROUPE_FAULTY_PROGRAM + " --fault " + fault + " " + options + " 2>&1";
@@ -28,7 +27,7 @@ std::string said_by(const std::string& fault, const std::string& options, const 
   return text;
 }
 
-/// The others wait for its gradient in a sum (a replica), or at the server (a table alone).
+/// The others wait for its gradient in an all-reduce (with a replica) or at the server (with a table only).
 class FaultyProgramTiming : public testing::TestWithParam<const char*> {};
 
 TEST_P(FaultyProgramTiming, NamesTheTrainerThatHangsInItsOwnFunction) {
@@ -43,7 +42,7 @@ TEST_P(FaultyProgramTiming, NamesTheTrainerThatHangsInItsOwnFunction) {
 INSTANTIATE_TEST_SUITE_P(Trains, FaultyProgramTiming, testing::Values("", "--replicates"),
                          [](const auto& one) { return *one.param == 0 ? "ATable" : "ATableAndAReplica"; });
 
-/// The trainer that waits for the method is not the one that is late.
+/// The trainer that waits for the method is not the late one.
 TEST(SlowMethodTiming, NamesTheMethodThatDoesNotComeBackAndItsServer) {
   const trace::temporary_folder folder;
   const std::string said = said_by("slow-method", "--processes --request-timeout 5", folder.path());
@@ -68,7 +67,7 @@ TEST(FaultyProgram, SaysWhereItsTraceIsWhenItCrashes) {
 
 class ReturningTrainer : public testing::TestWithParam<const char*> {};
 
-/// Trainer 0 finds it, and ends with the error.
+/// Trainer 0 notices it, and ends with the error.
 TEST_P(ReturningTrainer, IsNamedByTheTraceThatIsKept) {
   const trace::temporary_folder folder;
   const std::filesystem::path traces = folder.path() / "traces";
@@ -85,7 +84,7 @@ TEST_P(ReturningTrainer, IsNamedByTheTraceThatIsKept) {
 INSTANTIATE_TEST_SUITE_P(Of, ReturningTrainer, testing::Values("", "--processes"),
                          [](const auto& one) { return *one.param == 0 ? "OneProcess" : "SeveralProcesses"; });
 
-/// Its progress is reported a few times a second, and the ten steps take less.
+/// Progress is reported a few times a second; the ten steps take less time than that.
 TEST(FaultyProgram, SaysInWhichStepAProcessDiedAndHowManyAreLost) {
   const trace::temporary_folder folder;
   const std::string saving = "--save " + (folder.path() / "saved").string() + " --checkpoint-every 100";
@@ -95,7 +94,7 @@ TEST(FaultyProgram, SaysInWhichStepAProcessDiedAndHowManyAreLost) {
   EXPECT_TRUE(std::regex_search(said, lost)) << said;
 }
 
-/// Its processes are killed before they write what is buffered.
+/// Its processes are killed before they can flush their buffers.
 TEST(FaultyProgram, LosesNothingThatWasPrintedIfItDoesNotExit) {
   const trace::temporary_folder folder;
   const std::string said = said_by("never-exits", "--processes", folder.path());

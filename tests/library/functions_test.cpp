@@ -1,4 +1,4 @@
-// Functions and losses: their values and gradients against formulas in double.
+// Functions and losses: values and gradients compared with formulas in double.
 
 #include "troupe/functions.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 
 using reals = std::vector<double>;
 
-/// What is computed of the numbers x [1, n], and the same in double.
+/// A loss of the numbers x [1, n], and the same formula in double.
 struct function {
   std::function<tensor(context&, const tensor&)> loss;
   std::function<double(const reals&)> formula;
@@ -32,7 +32,8 @@ struct outcome {
   std::vector<float> weights = {};
 };
 
-/// Weights of 1 times x: after a step of learning rate 1 they are 1 - x times the loss's gradient by w x.
+/// Multiplies x by weights of 1. After a step with learning rate 1 they are 1 - x times the loss's gradient with
+/// respect to w x.
 task<> go_back(trainer me, std::vector<float> x, const function* what, outcome* result) {
   auto model = me.data_parallel(test::scale(x.size()));
   distributed_optimizer optimizer(sgd{.lr = 1}, model);
@@ -140,7 +141,7 @@ TEST(Functions, LossesAddedAndScaled) {
 }
 
 TEST(Functions, ConcatAlongTheLastDimension) {
-  // [3, 2] beside [3, 1] of data, and itself scaled: columns a b c 2a 2b.
+  // [3, 2] concatenated with data [3, 1] and with itself scaled: columns a b c 2a 2b.
   check({[](context& in, const tensor& x) {
            const tensor rows = reshape(in, x, {3, 2});
            const tensor whole = concat(in, rows, constant({3, 1}, {1, 2, 3}), scale(in, rows, 2));
@@ -160,7 +161,7 @@ TEST(Functions, ConcatAlongTheLastDimension) {
 }
 
 TEST(Functions, DotProductsOfPairs) {
-  // Rows of two numbers: the data's (1, 2), x (halved) and x again.
+  // Rows of two numbers: the data (1, 2), x halved, and x.
   check({[](context& in, const tensor& x) {
            const tensor rows = reshape(in, x, {3, 2});
            const tensor data = constant({3, 2}, {1, 2, 1, 2, 1, 2});

@@ -1,4 +1,4 @@
-// Errors of collectives: calls that differ, trainers that have gone, deadlines, wrong arguments.
+// Errors of collectives: calls that differ, trainers that have returned, deadlines, wrong arguments.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using test::run;
 
-/// What such a run throws, without the places.
+/// Returns the run's error without the source locations.
 template <class Function, class... More>
 std::string error_of(std::uint32_t trainers, Function function, More... more) {
   return test::without_places(test::error_of(trainers, function, more...));
@@ -25,7 +25,7 @@ std::string error_of(std::uint32_t trainers, Function function, More... more) {
 
 enum class mistake { other_call, other_size, other_type, other_operation, other_root, other_order };
 
-/// Trainer 2 does as trainer 0 does. All have two collectives before.
+/// Trainer 2 does what trainer 0 does. All call two collectives first.
 task<> disagree(trainer me, mistake what, std::vector<std::string>* seen) {
   const group all = me.group();
   co_await all.barrier();
@@ -78,7 +78,7 @@ void expect_named(mistake what, const std::string& right, const std::string& wro
   for (const std::uint32_t rank : {0U, 2U})
     EXPECT_EQ(seen[rank], "trainer " + std::to_string(rank) + " calls " + right + " as its " + number +
                               " collective, trainer 1 calls " + wrong + end);
-  // Either of the others may come first.
+  // Either of the other trainers may be first.
   EXPECT_TRUE(seen[1].starts_with("trainer 1 calls " + wrong + " as its " + number + " collective, trainer "))
       << seen[1];
   EXPECT_TRUE(seen[1].ends_with(" calls " + right + end)) << seen[1];
@@ -117,7 +117,7 @@ TEST(GroupErrors, HaveTheTextOfWhoThrowsWhileOthersWait) {
   EXPECT_EQ(error_of(3, throw_before), "trainer 1, step 1: the disk is full");
 }
 
-/// Trainer 1 waits for what nobody sends, and does not call.
+/// Trainer 1 waits for a tensor that is never sent, and does not join the collective.
 task<> stay_away(trainer me) {
   if (me.rank() == 1) co_await me.group().recv(0);
   const group hurried = me.group().with_deadline(std::chrono::milliseconds(50));
@@ -131,7 +131,7 @@ TEST(GroupErrors, NameWhoHasNotCalledInTime) {
       "trainer 0, step 0: trainer 0 calls barrier as its 1st collective, which trainer 1 did not call within 0.05 s");
 }
 
-/// Both wait: for a collective, and for a tensor.
+/// Trainer 0 waits for a tensor, and both in a barrier.
 task<> wait_for_ever(trainer me) {
   const group patient = me.group().with_deadline(std::chrono::milliseconds::max());
   const tensor mine(shape(1));
@@ -171,7 +171,7 @@ task<> receive_too_little(trainer me) {
   co_await me.group().barrier();
 }
 
-/// The tensor comes when trainer 1 has returned, or before.
+/// The tensor arrives before or after trainer 1 returns.
 task<> send_at_the_end(trainer me) {
   if (me.rank() == 0) me.group().send(tensor(shape(4)), 1, 3);
   co_return;
@@ -192,11 +192,11 @@ TEST(GroupErrors, NameWhatIsSentAndNotReceived) {
   }
 }
 
-// -- places ---------------------------------------------------------------------------------
+// -- source locations -----------------------------------------------------------------------
 
 enum class meeting { differs, returns, waits };
 
-/// Trainer 1 is where trainer 0 does not meet it.
+/// Trainer 1 does not join trainer 0's collective.
 task<> miss(trainer me, meeting what, std::vector<int>* lines) {
   const group all = me.group();
   int& line = (*lines)[me.rank()];
@@ -233,7 +233,7 @@ TEST(GroupErrors, NamePlacesInTheCode) {
                           ", whose function has returned");
 }
 
-/// Trainer 1 has the tensor when its function returns.
+/// Trainer 1 has received the tensor by the time its function returns.
 task<> leave_a_tensor(trainer me, std::vector<int>* lines) {
   const tensor x(shape(3));
   (*lines)[me.rank()] = __LINE__ + 1;

@@ -1,5 +1,5 @@
-// Collectives that gradients pass through: values and gradients against the derivatives of the same formulas in double,
-// and what is refused.
+// Collectives that gradients pass through: values and gradients compared with the derivatives of the same formulas in
+// double, and errors.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using test::run;
 constexpr std::size_t features = 4;
 const std::vector<float> inputs = {0.5F, -0.25F, 0.75F, 1.25F};
 
-/// What trainer `rank` multiplies its part with.
+/// The factor that trainer `rank` applies to its part.
 float factor(std::uint32_t rank, std::size_t i) {
   return 0.25F * static_cast<float>(rank + 1) - 0.125F * static_cast<float>(i);
 }
@@ -35,11 +35,11 @@ tensor factors(std::uint32_t rank) {
   return made;
 }
 
-/// What a trainer computed, and its weights after a step of learning rate 1 from weights of 1.
+/// A trainer's results, and its weights after a step with learning rate 1 from weights of 1.
 struct outcome {
   std::vector<float> sum;
   std::vector<float> of_evaluation;
-  std::vector<float> shared;  ///< the weights before the members part
+  std::vector<float> shared;  ///< the weights before the part that each member has
   std::vector<float> own;     ///< the weights of its part
 };
 
@@ -49,7 +49,7 @@ task<tensor> sum_of_parts(group all, std::uint32_t rank, context* in, tensor p, 
   co_return co_await all.all_reduce(*in, own(*in, mine));
 }
 
-/// loss = the sum of z^2, z = p + the sum over the group; gone back from in so many equal passes of a context.
+/// loss = the sum of z^2, z = p + the sum over the group; computed in `passes` equal passes of one context.
 task<> go_through(trainer me, std::vector<std::uint32_t> with, int passes, std::vector<outcome>* outcomes) {
   outcome& mine = (*outcomes)[me.rank()];
   const group all = with.empty() ? me.group() : me.group().subgroup(with);
@@ -76,7 +76,7 @@ task<> go_through(trainer me, std::vector<std::uint32_t> with, int passes, std::
   mine.own = own.parameters();
 }
 
-/// Expects of trainer `rank` what these members, `rank` among them, compute together.
+/// Expects trainer `rank`'s results of a group of `members`, which include `rank`.
 void expect_closed_form(const outcome& of, std::uint32_t rank, const std::vector<std::uint32_t>& members) {
   ASSERT_EQ(of.own.size(), features);
   EXPECT_EQ(of.of_evaluation, of.sum);
@@ -114,7 +114,7 @@ TEST(GroupGradients, AreThoseOfASubgroup) {
   expect_closed_form(outcomes[1], 1, {1});
 }
 
-/// Two sums at once, one of them of float64, which is the loss itself.
+/// Two concurrent sums; the float64 one is the loss itself.
 task<> sum_losses(trainer me, std::vector<double>* losses, std::vector<std::vector<float>>* weights) {
   auto own = me.data_parallel(test::scale(features), {.synchronized = false});
   distributed_optimizer optimizer(sgd{.lr = 1}, own);
@@ -145,7 +145,7 @@ TEST(GroupGradients, PassThroughSumsOfEitherTypeAtOnce) {
   }
 }
 
-/// Data need no exchange: trainer 1 does not even go back.
+/// Data need no exchange of gradients: trainer 1 does not even call backward.
 task<> share_data(trainer me) {
   auto own = me.data_parallel(test::scale(features), {.synchronized = false});
   auto context = me.new_context();
@@ -157,7 +157,7 @@ task<> share_data(trainer me) {
 
 TEST(GroupGradients, OfDataAreNotExchanged) { run(2, share_data); }
 
-/// Trainer 0 drops its context while the sum of gradients is on its way.
+/// Trainer 0 drops its context while the sum of gradients is in flight.
 task<> drop(trainer me) {
   auto own = me.data_parallel(test::scale(features), {.synchronized = false});
   if (me.rank() == 1) co_await me.group().recv(0);
@@ -175,7 +175,8 @@ task<> drop(trainer me) {
 
 TEST(GroupGradients, AreForgottenWithTheirContext) { run(2, drop); }
 
-/// Two blocks x + (W2 gelu(W1 norm(x))), the inner layers in slices and the norms replicas; the loss of each step.
+/// Two blocks x + (W2 gelu(W1 norm(x))) with the inner layers in slices and the norms as replicas; records the loss of
+/// each step.
 task<> train_blocks(trainer me, std::vector<std::vector<double>>* losses) {
   const group slices = me.group();
   const std::size_t mine = 8 / slices.size();
@@ -230,7 +231,7 @@ TEST(GroupGradients, TrainBlocksWithReplicasBetweenSlices) {
   }
 }
 
-/// Each trainer's own loss of the sum: both count.
+/// Each trainer has its own loss of the sum: both count.
 task<> lose_apart(trainer me, std::vector<std::vector<float>>* weights) {
   auto own = me.data_parallel(test::scale(features), {.synchronized = false});
   distributed_optimizer optimizer(sgd{.lr = 1}, own);
@@ -250,7 +251,7 @@ TEST(GroupGradients, AreOfAllLossesWhereMembersHaveTheirOwn) {
       EXPECT_NEAR(one[i], 1 - inputs[i] * (factor(0, i) + factor(1, i)), 1e-6) << i;
 }
 
-// -- what is refused --------------------------------------------------------------------------
+// -- errors -----------------------------------------------------------------------------------
 
 enum class mistake {
   whole,

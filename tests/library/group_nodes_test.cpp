@@ -1,4 +1,4 @@
-// Trainers in two processes: collectives have the bits that they have in one, whatever order messages come in.
+// Trainers in two processes: collectives give the same bits as in one process, in any message order.
 
 #include <gtest/gtest.h>
 
@@ -70,12 +70,12 @@ bits in_one_process() {
   return results;
 }
 
-/// Before any actor system.
+/// Must precede every actor system.
 struct network_types {
   network_types() { nodes::initialize_network_types(); }
 };
 
-/// Trainers 0 and 1 here, 2 there; or, turned, 0 there, and 1 and 2 here.
+/// Trainers 0 and 1 run here and 2 there; if `turned`, 0 runs there, and 1 and 2 here.
 class GroupOnTwoNodes : network_types, public nodes::TwoNodes {
  protected:
   void start(const runtime::trainer_function& function, bool turned = false) {
@@ -104,7 +104,7 @@ class GroupOnTwoNodes : network_types, public nodes::TwoNodes {
     }
   }
 
-  /// Lets time pass for both.
+  /// Advances both schedulers' time.
   void pass(std::chrono::milliseconds time) {
     constexpr std::chrono::milliseconds turn(250);
     for (auto passed = turn; passed <= time; passed += turn) {
@@ -209,7 +209,7 @@ TEST_F(GroupOnTwoNodes, NamesTrainersThatWaitForEachOther) {
             "belongs together, in the same order");
 }
 
-/// Trainer 0 waits for trainer 1, and that for a tensor that trainer 0 sends when trainer 2 has sent it one.
+/// Trainer 0 waits for trainer 1, which waits for a tensor that trainer 0 sends once it has one from trainer 2.
 task<> pass_on(trainer me, const promise<>* gate) {
   const group all = me.group();
   const tensor x({1});
@@ -250,7 +250,7 @@ TEST_F(GroupOnTwoNodes, EndsItsWaitsWhenTheRunIsToStop) {
   EXPECT_TRUE(answers_[0]->value.has_value());
   EXPECT_TRUE(answers_[1]->value.has_value());
   EXPECT_FALSE(answers_[2]->value.has_value()) << "it does not wait for others";
-  gate.set();  // now it would
+  gate.set();  // now it would wait
   run();
   ASSERT_TRUE(all_have_ended());
   for (const auto& one : answers_) EXPECT_TRUE(one->value->stopped);
@@ -271,7 +271,7 @@ TEST_F(GroupOnTwoNodes, ForgetsWhatWasSentWhenTheRunIsToStop) {
   EXPECT_TRUE(all_have_ended());
 }
 
-/// Sends what no trainer sends.
+/// Sends a message that no trainer sends; returns how the actor ended.
 template <class Message>
 std::string end_by(actors::staged_system& where, const msg::trainer_actor& whom, Message message) {
   const auto end = where.watch(whom);

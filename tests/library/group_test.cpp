@@ -1,4 +1,4 @@
-// Collectives of trainers in one process, against closed forms and sums in rank order.
+// Collectives of trainers in one process, compared with closed forms and sums in rank order.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using test::run;
 
-/// Numbers whose sum depends on the order: of all sizes and signs, other ones for each rank.
+/// Numbers whose sum depends on the order: of all magnitudes and signs, different for each rank.
 template <class T>
 tensor numbers_of(std::uint32_t rank, std::size_t count) {
   tensor made(shape(count), dtype_of<T>());
@@ -27,7 +27,7 @@ tensor numbers_of(std::uint32_t rank, std::size_t count) {
   return made;
 }
 
-/// ((r0 + r1) + r2) + ..., for means times 1 / ranks.
+/// ((r0 + r1) + r2) + ...; for means, times 1 / ranks.
 template <class T>
 std::vector<T> expected_of(reduce_op how, std::uint32_t ranks, std::size_t count) {
   const tensor first = numbers_of<T>(0, count);
@@ -50,7 +50,7 @@ bool same_bits(const tensor& x, const std::vector<T>& expected) {
 }
 
 constexpr std::uint32_t ranks_max = 5;
-/// None, one, some that no number of ranks divides, and so many that they go in slices.
+/// None, one, some that no number of ranks divides, and so many that they travel in slices.
 const std::vector<std::size_t> counts = {0, 1, 2, 61, 5'000, 20'003};
 
 template <class T>
@@ -62,7 +62,7 @@ task<> reduce_all(trainer me, std::vector<int>* good) {
       const tensor mine = numbers_of<T>(me.rank(), count);
       tensor result = co_await all.all_reduce(mine, how);
       if (same_bits(result, expected_of<T>(how, me.trainers(), count))) ++(*good)[me.rank()];
-      // It is this trainer's own.
+      // Overwrites the result, which no other trainer shares.
       for (T& one : result.as<T>()) one = static_cast<T>(me.rank());
     }
 }
@@ -153,7 +153,7 @@ task<> pass_around(trainer me, std::vector<std::string>* seen) {
   const std::uint32_t before = (me.rank() + all.size() - 1) % all.size();
   tensor scrap = tens(me.rank());
   all.send(scrap, next, 7);
-  std::ranges::fill(scrap.as<std::int64_t>(), -1);  // it was copied
+  std::ranges::fill(scrap.as<std::int64_t>(), -1);  // the tensor was copied
   all.send(tens(me.rank() + 50), next);
   all.send(tens(me.rank() + 60), next, 7);
   auto last = all.recv(before, 7);
@@ -203,7 +203,7 @@ task<> split(trainer me, std::vector<std::vector<double>>* sums) {
       me.group().subgroup(me.rank() % 2 == 0 ? std::vector<std::uint32_t>{4, 0, 2} : std::vector<std::uint32_t>{1, 3});
   const group again =
       me.group().subgroup(me.rank() % 2 == 0 ? std::vector<std::uint32_t>{4, 0, 2} : std::vector<std::uint32_t>{1, 3});
-  auto coming = again.all_gather(mine);  // another group, with calls of its own
+  auto coming = again.all_gather(mine);  // another group numbers its own calls
   const tensor sum = co_await half.all_reduce(mine);
   (*sums)[me.rank()].push_back(sum.item());
   const auto gathered = co_await std::move(coming);

@@ -1,4 +1,4 @@
-// Modules of networks on servers: the bits of replicas, wherever they are; state; errors.
+// Network modules on servers: the same bits as replicas anywhere; state; errors.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ tensor batch_of(std::uint32_t rank, int step) {
 
 const std::vector<std::int64_t> classes = {0, 2, 1, 2};
 
-/// Two linear layers; `first` is any callable that applies the first.
+/// Two linear layers; `first` is any callable that applies the first one.
 template <class Optimizer>
 task<> train_far(trainer me, remote_module<nn::linear> first, Optimizer choice, std::vector<float>* weights) {
   auto last = me.data_parallel(nn::linear(5, 3));
@@ -46,7 +46,7 @@ task<> train_far(trainer me, remote_module<nn::linear> first, Optimizer choice, 
   weights->insert(weights->end(), more.begin(), more.end());
 }
 
-/// Goes on before the way back is over.
+/// Continues before the backward pass is over.
 task<> hurry(trainer me, remote_module<nn::linear> first) {
   distributed_optimizer optimizer(sgd{.lr = 0.1}, first);
   auto context = me.new_context();
@@ -83,7 +83,7 @@ TEST(HostedModules, TrainToTheSameBitsOnEveryServerAndNumberOfThreads) {
   EXPECT_EQ(results[0], results[2]);
 }
 
-/// One layer, so that the initial parameters of both are number 0's.
+/// Uses one layer, so that the initial parameters of both variants are those of layer number 0.
 task<> one_far(trainer me, remote_module<nn::linear> layer, std::vector<float>* weights) {
   distributed_optimizer optimizer(sgd{.lr = 0.1, .momentum = 0.9}, layer);
   for (int step = 0; step < 10; ++step) {
@@ -127,7 +127,7 @@ TEST(HostedModules, HaveTheBitsOfAReplica) {
 
 // -- the input's gradient --------------------------------------------------------------
 
-/// A replica below a module on a server, one step of SGD with rate 1.
+/// A replica below a module on a server; one step of SGD with rate 1.
 task<> step_below(trainer me, remote_module<nn::linear> last, named_tensors* head, std::vector<float>* before,
                   std::vector<float>* after, std::vector<float>* outputs) {
   auto first = me.data_parallel(nn::linear(6, 5));
@@ -169,7 +169,7 @@ TEST(HostedModules, GiveTheirInputsGradientBack) {
 
 // -- state ----------------------------------------------------------------------------
 
-/// A module with a parameter of 2 numbers, and a buffer.
+/// A module with a parameter of 2 numbers and a buffer.
 class with_a_buffer final : public test::scale {
  public:
   with_a_buffer() : scale(2) {}
@@ -210,7 +210,7 @@ TEST(HostedModules, GiveAndTakeTheirState) {
   cluster.run(1, move, cluster.server(0).make<nn::linear>({.in_features = 6, .out_features = 3}));
 }
 
-/// As `weight [3, 6], bias [3]`.
+/// Formats parameters as `weight [3, 6], bias [3]`.
 std::string words_of(const std::vector<nn::parameter>& all) {
   std::string text;
   for (const nn::parameter& one : all) text += (text.empty() ? "" : ", ") + one.name + " " + to_string(one.shape);

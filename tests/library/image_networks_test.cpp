@@ -1,5 +1,5 @@
-// Convolutional networks of programs: running statistics, which all trainers have from rank 0, checkpoints, and the
-// same network as a job's.
+// Convolutional networks in programs: running statistics, which all trainers get from rank 0, checkpoints, and the same
+// network in a job.
 
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ floats statistics_of(const data_parallel& model) {
   return all;
 }
 
-/// What trainers see, by rank: running statistics behind each forward pass and behind each optimizer step, and in the
-/// end the whole state.
+/// What each rank records: running statistics after each forward pass and after each optimizer step, and the final
+/// state.
 struct seen {
   std::vector<floats> passed = {};
   std::vector<floats> stepped = {};
@@ -55,7 +55,7 @@ struct seen {
 
 struct training {
   int steps = 8;
-  int break_after = 0;  ///< steps of rank 0, which then throws; 0: never
+  int break_after = 0;  ///< rank 0 throws after this many steps; 0: never
   bool synchronized = true;
   bool rank_0_has_batches = true;
   std::vector<seen>* result = nullptr;
@@ -164,7 +164,7 @@ TEST_F(ImageNetworksGpu, TrainAsOnTheProcessor) {
   EXPECT_EQ(there.ranks[1].stepped.back(), there.ranks[0].passed.back());
 }
 
-// -- the same as a job ------------------------------------------------------------------------
+// -- compared with a job ----------------------------------------------------------------------
 
 const char* const layers_of_job = R"([
     {"kind": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1, "bias": false}, {"kind": "batch_norm"},

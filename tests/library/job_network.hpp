@@ -1,4 +1,4 @@
-// A job on images whose network is given by layers, and the same as a program.
+// A job on images whose network is given by layers, and the same network in a program.
 
 #pragma once
 
@@ -39,7 +39,7 @@ inline named_tensors initial_state_of_job(const std::string& layers, std::size_t
   return state;
 }
 
-/// Layers, as a job gives them and as a program makes them.
+/// The same layers as a job names them and as a program makes them.
 struct layers_of_images {
   const char* of_job;
   nn::sequential (*of_program)();
@@ -62,7 +62,7 @@ inline task<> train_as_job(trainer me, const layers_of_images* layers, const std
     }
 }
 
-/// Expects that job and program have the same weights, on so many images.
+/// Expects that job and program train the same weights on `rows` images.
 inline void expect_digest_of_job(const layers_of_images& layers, std::uint32_t trainers, std::uint32_t rows) {
   const model::pair_of_files files(model::images_text(rows, layers.height, layers.width), model::labels_text(rows));
   const std::string names = files.names();

@@ -1,4 +1,4 @@
-// State of one's own in checkpoints of users' programs: its order, and its names.
+// A program's own state in checkpoints: its order and its names.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace troupe::kept_state_test {
 namespace {
 
-/// Two numbers, in an order that is not the alphabet's.
+/// Two numbers in an order that is not alphabetical.
 struct mean {
   double sum = 6;
   double count = 3;

@@ -15,7 +15,7 @@
 
 namespace troupe::test {
 
-/// The newest checkpoint's file in a folder; empty: there is none.
+/// Returns the newest checkpoint's file in a folder; empty if there is none.
 inline std::string newest_in(const std::filesystem::path& folder) {
   std::string newest;
   std::error_code none;
@@ -24,8 +24,8 @@ inline std::string newest_in(const std::filesystem::path& folder) {
   return newest;
 }
 
-/// Runs an example, which saves, and kills it as soon as there is a checkpoint later than those before. Returns whether
-/// it was killed before it ended by itself.
+/// Runs an example that saves checkpoints, and kills it once there is a checkpoint newer than the existing ones.
+/// Returns whether it was killed before it ended by itself.
 inline bool run_and_kill(const std::string& example, const std::filesystem::path& folder) {
   const std::string program = "example_" + example;
   const std::string before = newest_in(folder);

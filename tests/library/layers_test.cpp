@@ -1,5 +1,5 @@
-// The layers that job files describe too, as modules: their numbers are PyTorch's, their ways back those of their ways
-// there, and what they cannot take is refused.
+// The layers of job files as modules: their numbers equal PyTorch's, backward passes match forward passes, and invalid
+// options and inputs are refused.
 
 #include "troupe/layers.hpp"
 #include "tests/library/error_of.hpp"
@@ -23,7 +23,7 @@ using test::input_error_of;
 
 using floats = std::vector<float>;
 
-/// Numbers of eighths around 0, which float32 has exactly: (i factor mod divisor) - shift.
+/// Multiples of 1/8 around 0, which float32 represents exactly: (i factor mod divisor) - shift eighths.
 floats eighths(std::size_t count, int factor, int divisor, int shift) {
   floats all(count);
   for (std::size_t i = 0; i < count; ++i)
@@ -37,7 +37,7 @@ floats some_parameters(const nn::module& of) { return eighths(count_of(of.parame
 
 floats initial_buffers(const nn::module& of) { return nn::initial_numbers(of, 1).buffers; }
 
-/// The output for `some_input` with `some_parameters`; a training pass writes to `buffers`.
+/// Returns the output for `some_input` with `some_parameters`; a training pass writes to `buffers`.
 floats output_of(const nn::module& of, const shape& input, bool training = true, floats* buffers = nullptr,
                  std::uint64_t key = 0) {
   const tensor x = some_input(input);
@@ -149,7 +149,7 @@ TEST(Layers, DropByTheKeyInTrainingOnly) {
     kept += output[i] != 0 ? 1 : 0;
     EXPECT_TRUE(output[i] == 0 || output[i] == 4 * one) << i;
   }
-  // A binomial distribution's mean, and five times its deviation.
+  // A binomial distribution's mean, with a tolerance of five standard deviations.
   EXPECT_NEAR(kept, inputs * 0.25, 5 * std::sqrt(inputs * 0.25 * 0.75));
   EXPECT_EQ(output_of(some, {4, 1000}, true, nullptr, 5), output);
   EXPECT_NE(output_of(some, {4, 1000}, true, nullptr, 6), output);
@@ -159,7 +159,7 @@ TEST(Layers, DropByTheKeyInTrainingOnly) {
 
 // -- backward ---------------------------------------------------------------------------------
 
-/// Different numbers, none within a twentieth of another or of 0: windows have one largest number.
+/// Distinct numbers, at least a twentieth apart and away from 0: every window has one maximum.
 tensor spread_input(const shape& lengths) {
   tensor x(lengths);
   const std::size_t count = x.count();

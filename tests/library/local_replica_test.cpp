@@ -1,5 +1,5 @@
-// Replicas that are not synchronized, whose steps apply each trainer's own gradient, and those that are by some
-// trainers.
+// Replicas that are not synchronized, whose steps apply each trainer's own gradient, and replicas that only some
+// trainers synchronize.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(LocalReplica, IsTrainedAsATrainerAloneTrainsIt) {
   EXPECT_NE(together[0], alone[0]);
 }
 
-/// `first_other`: the rank that has a group of its own, if there is one.
+/// `first_other`: the rank that has a group of its own, if any.
 task<> train_among(trainer me, std::uint32_t first_other, float apart, std::vector<std::vector<float>>* weights) {
   const bool is_other = me.rank() == first_other;
   std::vector<std::uint32_t> ranks;

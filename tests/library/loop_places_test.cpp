@@ -1,4 +1,4 @@
-// Where loops of a resumed trainer function begin.
+// Where loops of a resumed trainer function start.
 
 #include "troupe/runtime/loop_places.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using runtime::loop_places;
 
-/// A loop of `n` iterations, from where it is to begin.
+/// Runs `n` iterations, from where the loop resumes.
 template <class Body>
 void loop(loop_places& places, std::uint64_t n, Body body) {
   for (std::uint64_t i = std::min(places.open(), n); i < n; ++i, places.advance()) body(i);
@@ -21,8 +21,8 @@ void loop(loop_places& places, std::uint64_t n, Body body) {
 
 struct interrupted {};
 
-/// Two loops of loops: ABC three times, with B in a loop of its own, then DD. Each letter is an optimizer step; after
-/// `steps` of them it ends, with its place in `place`.
+/// Nested loops: ABC three times, with B in an inner loop, then DD. Each letter is an optimizer step; after `steps` of
+/// them it ends, with its position in `place`.
 std::string letters(loop_places& places, int steps, std::vector<std::uint64_t>& place) {
   std::string done;
   const auto step = [&](char letter) {
@@ -79,7 +79,7 @@ TEST(LoopPlaces, ARunThatHasEndedDoesNothing) {
 
 TEST(LoopPlaces, KnowWhatWasDoneBeforeTheSavedPlace) {
   loop_places places;
-  places.resume({0, 2, 0, 3, 0});  // in the third iteration of a loop, behind the third one of a loop in it
+  places.resume({0, 2, 0, 3, 0});  // in the third iteration of a loop, after the third one of its inner loop
   EXPECT_TRUE(places.is_before_saved());
   EXPECT_EQ(places.open(), 2U);
   places.enter();
@@ -94,7 +94,7 @@ TEST(LoopPlaces, KnowWhatWasDoneBeforeTheSavedPlace) {
 
 TEST(LoopPlaces, KnowWhetherTheyAreBeyondTheSavedPlace) {
   loop_places places;
-  places.resume({1, 2, 0});  // behind the second iteration of the second loop
+  places.resume({1, 2, 0});  // after the second iteration of the second loop
   EXPECT_TRUE(places.against_saved() < 0);
   EXPECT_EQ(places.open(), loop_places::done_all);
   places.close();

@@ -1,4 +1,4 @@
-// An LSTM as a module: PyTorch's numbers, its way back, and the state that it carries from part to part of a sequence.
+// An LSTM as a module: PyTorch's numbers, its backward pass, and the state that it carries between parts of a sequence.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using test::input_error_of;
 
 using floats = std::vector<float>;
 
-/// Numbers of eighths around 0: (i factor mod divisor) - shift.
+/// Multiples of 1/8 around 0: (i factor mod divisor) - shift eighths.
 tensor eighths(const shape& lengths, int factor, int divisor, int shift) {
   tensor made(lengths);
   int i = 0;
@@ -29,7 +29,7 @@ tensor eighths(const shape& lengths, int factor, int divisor, int shift) {
 
 tensor some_input(const shape& lengths) { return eighths(lengths, 5, 13, 6); }
 
-/// All parameters of an LSTM of eighths, one tensor after the other.
+/// All parameters of an LSTM, as multiples of 1/8, one tensor after the other.
 named_tensors some_state(std::size_t features, std::size_t hidden) {
   named_tensors all;
   const nn::lstm of({.features = features, .hidden = hidden});
@@ -47,7 +47,7 @@ void expect_near(const tensor& found, const std::vector<double>& expected, doubl
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found.as<float>()[i], expected[i], tolerance) << i;
 }
 
-/// Samples' steps [first, first + steps) of [n, all, width].
+/// Steps [first, first + steps) of all samples of x [n, all, width].
 tensor part_of(const tensor& x, std::size_t first, std::size_t steps) {
   const std::size_t n = x.shape()[0];
   const std::size_t all = x.shape()[1];
@@ -152,9 +152,9 @@ TEST_F(LstmGpu, TrainsThroughPartsOfASequenceAsPyTorch) {
   expect_trained(found);
 }
 
-// -- a state of one's own -------------------------------------------------------------------------
+// -- a module's own state -------------------------------------------------------------------------
 
-/// y = x + the state, which becomes y.
+/// y = x + state; y becomes the state.
 class running_sum final : public nn::module {
  public:
   std::string type() const override { return "running_sum"; }
@@ -190,7 +190,7 @@ task<> add_up(trainer me) {
 
 TEST(CarriedStates, GoThroughModulesOfOnesOwn) { test::run(1, add_up); }
 
-// -- ways back --------------------------------------------------------------------------------
+// -- backward passes --------------------------------------------------------------------------
 
 std::string wrong_with(const nn::module& of, const shape& input) {
   return input_error_of([&] { nn::check_gradient(of, some_input(input)); });

@@ -1,4 +1,4 @@
-// The cluster of a test, in place of a program's.
+// A test's cluster, in place of a program's.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::test {
 
-/// The cluster of a program that is given these arguments and has these options of its own.
+/// The cluster of a program with these arguments and these options of its own.
 class made_cluster : private arguments, public cluster {
  public:
   made_cluster(std::initializer_list<std::string> given = {}) : made_cluster(std::vector<std::string>(given)) {}

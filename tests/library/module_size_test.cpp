@@ -1,4 +1,4 @@
-// Modules that no memory can hold: refused before anything is made, wherever they are to be.
+// Modules too large for any memory: refused before anything is made, wherever they would be.
 
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ task<> make_pipeline(trainer me, maker make) {
   co_return;
 }
 
-/// As a user writes it: says how large its tensors are, and nothing else.
+/// A user's module that claims tensor sizes and does nothing else.
 class claim final : public test::scale {
  public:
   claim(std::vector<nn::parameter> trained, std::vector<nn::parameter> kept)
@@ -119,7 +119,7 @@ TEST(ModuleSizes, OfReplicasAndStagesAreChecked) {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
-/// Notes what is claimed when the trainers have replicas of 4 MiB, and then when these have an optimizer.
+/// Records what is claimed once the trainers have replicas of 4 MiB, and then once these have an optimizer.
 task<> tell_claims(trainer me, std::vector<std::uint64_t>* claimed) {
   auto model = me.data_parallel(nn::linear(1024, 1024, false));
   co_await me.group().barrier();
@@ -160,7 +160,7 @@ TEST(ClaimedMemory, IsTheGradientAndTheMeanOfAModuleOnAServer) {
   EXPECT_EQ(model::claimed_memory(), before);
 }
 
-/// Numbers that take a quarter of the memory, which another claim has taken.
+/// Needs a quarter of the memory, of which another claim holds three quarters.
 TEST(ClaimedMemory, IsRefusedToOthers) {
   const std::uint64_t available = model::available_memory();
   const auto taken = model::claim_memory(available / 4 * 3);
@@ -172,7 +172,7 @@ TEST(ClaimedMemory, IsRefusedToOthers) {
                    "sequential with 0.a [" + std::to_string(quarter) + "] and its gradient would take ");
 }
 
-/// As a user writes it: says how much it saves, and saves nothing.
+/// A user's module that claims a size of saved numbers, and saves nothing.
 class saver final : public test::scale {
  public:
   struct options {
@@ -208,7 +208,7 @@ std::string error_of_check(const nn::module& of) {
   return test::error_of([&] { nn::check_gradient(of, tensor({1, 2})); });
 }
 
-/// Once as the last module, once before another one.
+/// Tested as the last module and before another one.
 TEST(SavedNumbers, OfMoreThanAnyMemoryAreRefused) {
   const std::uint64_t bytes_wrap = std::uint64_t{1} << 62;
   for (const std::uint64_t numbers : {bytes_wrap, bytes_wrap + 1, std::numeric_limits<std::uint64_t>::max()}) {
@@ -223,7 +223,7 @@ TEST(SavedNumbers, OfMoreThanAnyMemoryAreRefused) {
 }
 
 TEST(SavedNumbers, ThatOnlyTogetherAreTooManyAreRefused) {
-  const std::uint64_t addressed = (std::uint64_t{1} << 61) - 1;  // each by itself has an address
+  const std::uint64_t addressed = (std::uint64_t{1} << 61) - 1;  // each alone is addressable
   nn::sequential many;
   for (int i = 0; i < 5; ++i) many.add(saver(addressed));
   std::string text = test::error_of(1, pass_here, many);

@@ -1,4 +1,4 @@
-// The examples that train a network alone, against the same training in double arithmetic.
+// The examples that train only a network, compared with the same training in double.
 
 #include <gtest/gtest.h>
 
@@ -24,12 +24,12 @@ struct sample {
   double y = 0;
 };
 
-/// linear(in, hidden), ReLU or swish, linear(hidden, 1): mean squared errors of whole batches, and steps of SGD with
+/// linear(in, hidden), ReLU or swish, linear(hidden, 1): mean squared errors of whole batches, and SGD steps with
 /// momentum 0.9.
 class network {
  public:
   network(std::size_t in, std::size_t hidden, bool has_swish) : in_(in), hidden_(hidden), has_swish_(has_swish) {
-    // As the trainers initialize their first replica: key by key.
+    // The trainers initialize their first replica like this: one key after the other.
     const std::uint64_t key = model::random_key(1, model::random_stream::dense_weights, 0, 0);
     append(nn::linear(in, hidden), model::random_bits(key, 0));
     betas_ = weights_.size();
@@ -39,7 +39,7 @@ class network {
     momentum_.resize(weights_.size());
   }
 
-  /// The mean loss; adds its gradient times `scale` to `gradient`, if that is given.
+  /// Returns the mean loss; adds its gradient times `scale` to `gradient`, if given.
   double loss(const std::vector<sample>& batch, reals* gradient = nullptr, double scale = 1) const {
     double sum = 0;
     const auto n = static_cast<double>(batch.size());

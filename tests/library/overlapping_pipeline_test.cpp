@@ -1,5 +1,5 @@
-// Pipelines whose steps overlap (PipeDream): the weights of PyTorch's float64 reference runs
-// (tests/reference_runs/pipedream), the same when resumed, and what is refused.
+// Pipelines with overlapping steps (PipeDream): the weights of PyTorch's float64 reference runs
+// (tests/reference_runs/pipedream), the same when resumed, and errors.
 
 #include <gtest/gtest.h>
 
@@ -25,12 +25,12 @@ using test::run_with;
 constexpr auto pipedream = pipeline_schedule::pipedream;
 constexpr double tolerance = 1e-4;
 
-// -- runs that PyTorch has recorded -----------------------------------------------------------
+// -- runs recorded with PyTorch ---------------------------------------------------------------
 
-/// A reference run, and how it was made.
+/// A reference run and its options.
 struct recorded {
   std::map<std::string, tensor> all;
-  std::vector<std::size_t> begins;  ///< of the stages
+  std::vector<std::size_t> begins;  ///< the first layer of each stage
   std::size_t batch;
   bool has_classes;
   optimizer_choice optimizer;
@@ -57,7 +57,7 @@ std::vector<nn::sequential> stages_of(const recorded& run) {
   return stages;
 }
 
-/// The weights `init.layer` or `final.layer` as the state of the network.
+/// Returns the weights `init.layer` or `final.layer` as the network's state.
 named_tensors state_of(const recorded& run, const std::string& which) {
   named_tensors state;
   for (const auto& [name, numbers] : run.all)
@@ -70,7 +70,7 @@ tensor rows_of(const tensor& all, std::size_t first, std::size_t count) {
   return tensor::of<float>({count, columns}, all.as<float>().subspan(first * columns, count * columns));
 }
 
-/// What a stage has in the end.
+/// A stage's results.
 struct stage_result {
   std::vector<double> losses;
   named_tensors state;
@@ -101,7 +101,7 @@ task<> repeat(trainer me, const recorded* run, std::vector<stage_result>* result
     mine.losses.push_back(loss);
   }
   auto evaluation = me.no_grad();
-  mine.outputs = co_await model.infer(evaluation, run->all.at("eval.input"));  // which drains
+  mine.outputs = co_await model.infer(evaluation, run->all.at("eval.input"));  // drains the pipeline
   mine.state = model.state_dict();
   mine.max_in_flight = model.max_in_flight();
 }
@@ -121,7 +121,7 @@ void expect_recorded(const recorded& run, std::uint32_t replicas) {
   std::size_t found = 0;
   for (std::uint32_t rank = 0; rank < results.size(); ++rank) {
     const stage_result& one = results[rank];
-    const std::uint32_t behind = stages - 1 - rank % stages;  // stages
+    const std::uint32_t behind = stages - 1 - rank % stages;  // stages after this one
     EXPECT_EQ(one.max_in_flight, behind + 1) << rank;
     const auto losses = run.of(rank / stages, "loss").as<double>();
     ASSERT_EQ(one.losses.size(), losses.size());
@@ -148,9 +148,9 @@ TEST(OverlappingPipelines, TrainWhatPyTorchDoesWithReplicas) {
   expect_recorded(read("features_0_3_5", {0, 3, 5}, 9, false, adam{.lr = 0.01}), 2);
 }
 
-// -- runs of their own --------------------------------------------------------------------------
+// -- runs without a reference -------------------------------------------------------------------
 
-/// With buffers, random numbers, and a stage without parameters.
+/// Stages with buffers, with random numbers, and without parameters.
 std::vector<nn::sequential> small_stages() {
   const nn::sequential all(nn::linear(6, 8), nn::batch_norm({.channels = 8}), nn::relu(), nn::dropout(0.25),
                            nn::linear(8, 3));
@@ -213,7 +213,7 @@ TEST(OverlappingPipelines, AreDrainedAtACheckpointAndResumedThere) {
   EXPECT_EQ(digest_with({}, {"--resume", folder.path().string()}), unbroken);
 }
 
-/// What a stage of two does that it must not.
+/// Faults of one of two stages.
 enum class mistake : std::uint8_t { no_batch, second_batch, early_state, early_drain, cut_batch, no_step };
 
 task<> make_mistake(trainer me, mistake which) {

@@ -1,4 +1,4 @@
-// Data sets that a program adds to jobs: what they are refused for, when they are added, opened and read.
+// Data sets that a program adds to jobs: why they are refused when added, opened or read.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ void fill(nn::data_samples& into) {
   into.target_class(2);
 }
 
-/// What row 3 is read as.
+/// The faults, by name, in what row 3 is read as.
 const std::map<std::string, std::function<void(nn::data_samples&)>>& faults() {
   using samples = nn::data_samples;
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -73,7 +73,7 @@ const std::map<std::string, std::function<void(nn::data_samples&)>>& faults() {
   return all;
 }
 
-/// The argument is the name of a fault, or of one of opening.
+/// The argument names a fault of row 3, or one when opening.
 class broken final : public nn::own_data {
  public:
   explicit broken(const std::string& fault) : as_row_3_(faults().at(fault)) {}
@@ -110,7 +110,7 @@ const std::map<std::string, nn::data_form>& forms() {
   return all;
 }
 
-/// Says that it is of the form that the argument names. Each dense feature is 9.
+/// Reports the form that the argument names. Each dense feature is 9.
 class formed final : public nn::own_data {
  public:
   explicit formed(const std::string& name) : form_(forms().at(name)) {}
@@ -143,7 +143,7 @@ void add_all() {
   ASSERT_TRUE(added);
 }
 
-/// Of data sets with few rows.
+/// Settings of jobs on data sets with few rows.
 std::vector<setting> on(const std::string& data, std::vector<setting> settings = {}) {
   settings.insert(settings.end(), {{"data", data}, {"batch-size", "8"}, {"trainers", "1"}});
   return settings;
@@ -158,7 +158,7 @@ std::string refusal(const std::vector<setting>& settings) {
   return data.error().message;
 }
 
-/// Returns the error of reading a batch of all 8 rows, or of checking it.
+/// Returns the error of reading or checking a batch of all 8 rows.
 std::string read_error(const std::string& fault) {
   const auto data = model::open_dataset(model::parse_job(on("broken:" + fault)).value()).value();
   const auto made = data->train_batch(0, 0);

@@ -1,5 +1,5 @@
-// Data sets that a program adds to jobs: who gets which rows, the bits of the same rows of the program's own, and how
-// they appear in jobs, checkpoints and programs.
+// Data sets that a program adds to jobs: which rank gets which rows, the same bits as the program's own data of the
+// same rows, and how they appear in jobs, checkpoints and programs.
 
 #include "nn/own_data.hpp"
 
@@ -51,7 +51,7 @@ class own_adult final : public nn::own_data {
 
 std::atomic<int> numbers_opened = 0;
 
-/// As many rows as the argument says; row r looks up row r of a table.
+/// Has as many rows as the argument says; row r looks up row r of a table.
 class numbers final : public nn::own_data {
  public:
   explicit numbers(const std::string& rows) : rows_(std::stoull(rows)) { ++numbers_opened; }
@@ -74,7 +74,7 @@ class numbers final : public nn::own_data {
   std::uint64_t rows_;
 };
 
-/// Row r has a row twice, or once with twice the weight, and two values as target.
+/// Row r has a table row twice, or once with twice the weight, and two target values.
 class pairs final : public nn::own_data {
  public:
   explicit pairs(bool weighted) : weighted_(weighted) {}
@@ -153,7 +153,7 @@ TEST(OwnData, TrainWithTheBitsOfTheSameRowsOfTheProgram) {
   }
 }
 
-/// Returns row numbers of a global step of `own-numbers`, and that every bag has one.
+/// Returns the row numbers of a global step of `own-numbers`; expects that every bag has one.
 std::vector<std::int64_t> rows_of(const model::dataset& data, std::uint64_t step, std::uint32_t rank) {
   const model::batch made = data.train_batch(step, rank).value();
   EXPECT_FALSE(model::check_batch(data.spec(), made));
@@ -229,7 +229,7 @@ TEST(OwnData, HaveWeightsAndValues) {
   EXPECT_EQ(made.tables[0].weights, std::vector<float>(8, 2));
   ASSERT_EQ(made.values.size(), 16U);
   for (std::size_t i = 1; i < 16; i += 2) EXPECT_EQ(made.values[i], 1);
-  // A row twice is the same as once with twice the weight, but for the order of additions.
+  // A row twice equals a row once with twice the weight, except for the order of additions.
   const double weighted = trained(with("own-pairs:weighted")).figures.loss;
   EXPECT_NEAR(weighted, trained(with("own-pairs")).figures.loss, 1e-5 * weighted);
 }
@@ -269,7 +269,7 @@ TEST(OwnData, MayHaveADigestThatResumedRunsMustMeet) {
   EXPECT_EQ(model::check_resumed(saved, job_of(settings), *data, 10), std::nullopt);
   EXPECT_NE(model::check_resumed(saved, job_of(settings), *other, 10).value_or("").find("is not what it was"),
             std::string::npos);
-  // What it is opened from may have moved, but it is no other one.
+  // The source may have moved, but it must be the same data set.
   saved.settings = model::to_settings(job_of(settings));
   const auto data_of = [&](const char* now) {
     const auto all = model::settings_with_files_of(saved, std::vector<setting>{{"data", now}});

@@ -15,7 +15,7 @@
 namespace troupe::own_layer_test {
 namespace {
 
-/// nn::relu, written anew.
+/// nn::relu, reimplemented.
 class own_relu final : public nn::module {
  public:
   std::string type() const override { return "own_relu"; }
@@ -49,7 +49,7 @@ struct own_linear_options {
   void fit(const troupe::shape& sample) { in = sample[0]; }
 };
 
-/// nn::linear, under another name and with another one for its width.
+/// nn::linear under another name, and with another option name for its width.
 class own_linear final : public nn::module {
  public:
   using options = own_linear_options;

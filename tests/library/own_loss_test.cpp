@@ -62,7 +62,7 @@ actors::run_summary run(const std::string& data, const std::string& loss) {
   return nodes::run_job(model::parse_job(all).value(), {}, nullptr).value();
 }
 
-/// The metrics of both runs are those of the same loss, but for the order of additions.
+/// Expects the metrics of the same loss, except for the order of additions.
 void expect_alike(const std::string& data, const std::string& own, const std::string& usual) {
   SCOPED_TRACE(own);
   const auto with_own = run(data, own).figures;

@@ -26,14 +26,14 @@ double squares(const nn::metric_sample& row) {
   return sum;
 }
 
-/// Whether the most likely class is the true one; accuracy.
+/// Whether the most likely class is the true one (accuracy).
 double is_right(const nn::metric_sample& row) {
   for (std::size_t k = 0; k < row.outputs.size(); ++k)
     if (row.outputs[k] > row.outputs[static_cast<std::size_t>(row.target_class)]) return 0;
   return 1;
 }
 
-/// The root of the mean square, from one sum.
+/// The root mean square, from one sum.
 nn::metric_of_sums root_of_squares() {
   return {.add = [](const nn::metric_sample& row, std::span<double> sums) { sums[0] += squares(row); },
           .result = [](std::span<const double> sums,
@@ -68,8 +68,8 @@ TEST(OwnMetrics, AreThoseOfTheSameDefinitionsThatJobsHave) {
   EXPECT_EQ(classes.own.value_of("own-accuracy"), classes.accuracy);
 }
 
-/// Rates of 0 leave the weights as they were drawn, which is the same for any number of trainers. Of the 4 chunks of
-/// test rows, three trainers have 2, 1 and 1.
+/// Rates of 0 leave the initial weights, which are the same for any number of trainers. Three trainers have 2, 1 and 1
+/// of the 4 chunks of test rows.
 TEST(OwnMetrics, HaveTheSameBitsForAnyNumberOfTrainers) {
   add_all();
   const auto value = [](const char* trainers) {

@@ -1,4 +1,4 @@
-// Modules as users write them, for tests.
+// Users' modules, for tests.
 
 #pragma once
 
@@ -44,7 +44,7 @@ class scale : public nn::module {
   std::size_t features_;
 };
 
-/// Sets half of the numbers to 0 and doubles the others, when training; which ones is a function of the key.
+/// When training, sets half of the numbers to 0 and doubles the others; the key determines which ones.
 class dropout : public nn::module {
  public:
   std::string type() const override { return "dropout"; }
@@ -65,7 +65,7 @@ class dropout : public nn::module {
   }
 };
 
-/// Takes away a running mean of each feature: mean = (mean + the batch's mean) / 2 when training.
+/// Subtracts a running mean of each feature; in training, mean = (mean + the batch's mean) / 2.
 class running_mean : public nn::module {
  public:
   explicit running_mean(std::size_t features) : features_(features) {}

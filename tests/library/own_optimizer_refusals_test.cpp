@@ -1,4 +1,4 @@
-// Optimizers that a program adds: how they are chosen and printed, and what is refused by name.
+// Optimizers that a program adds: how they are chosen and printed, and errors by name.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Optimizers that a program adds to those of jobs and programs: the bits of the library's with the same formula, and
+// Optimizers that a program adds for jobs and programs: the same bits as the library's with the same formula, and
 // closed forms.
 
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ TEST(OwnOptimizers, TrainProgramsToTheBitsOfTheSameFormulas) {
 
 // -- closed forms ---------------------------------------------------------------------------
 
-// With a gradient that stays, the direction d is its sign: w' = w (1 - lr decay) - lr d, and m = (1 - beta2^t) g.
+// With a constant gradient the direction d is its sign: w' = w (1 - lr decay) - lr d, and m = (1 - beta2^t) g.
 TEST(OwnOptimizers, LionGoesByItsClosedForm) {
   test::add_own_optimizers();
   constexpr double lr = 0.05;
@@ -143,7 +143,7 @@ TEST(OwnOptimizers, LionGoesByItsClosedForm) {
   }
 }
 
-// Rows that a step does not touch stay; the others go lr * step further, by the schedule, in each step that has them.
+// Rows that a step does not touch keep their values; the others move by lr * step, with the scheduled lr.
 TEST(OwnOptimizers, TakeTheRowsOfAStepOnly) {
   test::add_own_optimizers();
   model::embedding_bag_options options;

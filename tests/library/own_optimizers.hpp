@@ -1,4 +1,4 @@
-// Optimizers of a program for tests: two that the library has too, Lion, and some that are refused or throw.
+// A program's optimizers for tests: two that the library also has, Lion, and some that are refused or throw.
 
 #pragma once
 
@@ -105,7 +105,7 @@ struct lion_options {
   }
 };
 
-/// Lion of Chen and others (2023).
+/// Lion, of Chen and others (2023).
 class own_lion final : public nn::own_optimizer {
  public:
   using options = lion_options;
@@ -163,7 +163,7 @@ class own_nameless final : public nn::own_optimizer {
   void update(const weight_block& /*of*/) const override {}
 };
 
-/// w -= lr * step, whatever the gradient is.
+/// w -= lr * step, whatever the gradient.
 inline void count_steps(const weight_block& of) {
   for (float& w : of.weights) w -= static_cast<float>(of.lr * static_cast<double>(of.step));
 }
@@ -192,7 +192,7 @@ inline void add_own_optimizers() {
   ASSERT_TRUE(added);
 }
 
-/// A job of two trainers with tables, and `more` in place of its settings.
+/// A job of two trainers with tables; `more` overrides its settings.
 inline std::vector<model::setting> short_job(const std::vector<model::setting>& more) {
   std::vector<model::setting> all = {{"data", "synthetic"}, {"tables", "2"},     {"rows", "50"},
                                      {"dim", "5"},          {"bag", "3"},        {"batch-size", "16"},

@@ -1,4 +1,4 @@
-// The example of pipelines: one output whatever its stages, schedule and processes are, interrupted and replayed too.
+// The example of pipelines: the same output for all stages, schedules and processes, also interrupted and replayed.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using test::output_of;
 
-/// The digest and losses of the example, which is 60 steps.
+/// Returns the digest and the losses of the example, which runs 60 steps.
 std::string example_with(const std::string& options) {
   std::string text = output_of("pipeline", options);
   EXPECT_NE(text.find(" after 60 steps"), std::string::npos) << options << "\n" << text;
@@ -46,7 +46,7 @@ TEST(PipelineExample, InterruptedHasTheWeightsOfAsManySteps) {
     const trace::temporary_folder folder;
     const std::string saved = (folder.path() / "run").string();
     const std::string saved_again = (folder.path() / "again").string();
-    // The first SIGTERM stops a run, here when it has saved a step. (A shell has what it starts with & ignore SIGINT.)
+    // The first SIGTERM stops a run, here after it has saved a step. (A shell makes background commands ignore SIGINT.)
     const std::string interrupted =
         output_of("pipeline", "--trace off --steps 1000000 --checkpoint-every 5 --save " + saved + " " + where +
                                   " & while kill -0 $! && ! ls " + saved +
@@ -58,10 +58,10 @@ TEST(PipelineExample, InterruptedHasTheWeightsOfAsManySteps) {
         << interrupted;
     EXPECT_GE(steps, 5U);
     EXPECT_LT(steps, 1'000'000U);
-    // A checkpoint empties a pipeline of overlapping steps, so it decides the weights.
+    // A checkpoint drains a pipeline of overlapping steps, and so affects the weights.
     const std::string whole = output_of(
         "pipeline", where + " --steps " + std::to_string(steps) + " --checkpoint-every 5 --save " + saved_again);
-    // The function of an interrupted run ends within its last step, whose loss may be missing.
+    // The function of an interrupted run ends within its last step, so that step's loss may be missing.
     EXPECT_EQ(interrupted.substr(last), whole.substr(whole.rfind('\n', whole.size() - 2) + 1));
   }
 }

@@ -1,5 +1,4 @@
-// Pipelines: the bits of the whole network, whatever the stages and the schedule; how many micro-batches are under way;
-// and what is refused.
+// Pipelines: the bits of the whole network for all stages and schedules; how many micro-batches are in flight; errors.
 
 #include <gtest/gtest.h>
 
@@ -29,13 +28,13 @@ constexpr std::size_t classes = 3;
 constexpr auto one_f_one_b = pipeline_schedule::one_f_one_b;
 constexpr auto gpipe = pipeline_schedule::gpipe;
 
-/// With buffers, random numbers, and modules without parameters.
+/// Has buffers, random numbers, and modules without parameters.
 nn::sequential network() {
   return nn::sequential(nn::linear(features, 8), nn::batch_norm({.channels = 8}), nn::relu(), nn::dropout(0.25),
                         nn::linear(8, 8), nn::relu(), nn::linear(8, classes));
 }
 
-/// Cut into 1 to 4 stages; the third of 4 has no parameters.
+/// Cuts the network into 1 to 4 stages; the third of 4 has no parameters.
 std::vector<nn::sequential> stages_of(std::size_t count) {
   const std::vector<std::vector<std::size_t>> sizes = {{7}, {3, 4}, {2, 3, 2}, {1, 1, 2, 3}};
   std::vector<nn::sequential> all;
@@ -62,13 +61,13 @@ tensor some_samples(const tensor& x, std::size_t first, std::size_t count) {
   return tensor::of<float>({count, features}, x.as<float>().subspan(first * features, count * features));
 }
 
-/// What is trained, and how.
+/// The training's parameters.
 struct training {
   std::size_t stages = 1;
   pipeline_schedule schedule = one_f_one_b;
   std::size_t micro_batches = 3;
-  std::size_t samples = 7;  ///< the first micro-batch is longer
-  int batches = 1;          ///< in a step
+  std::size_t samples = 7;  ///< the first micro-batch is larger
+  int batches = 1;          ///< per step
   int steps = 5;
   int break_after = 0;
   bool uneven = false;                    ///< the last replica has no batch in later steps
@@ -79,7 +78,7 @@ bool has_batch(const training& how, std::uint32_t replica, std::uint64_t step) {
   return !how.uneven || replica == 0 || step < 2;
 }
 
-/// The whole network by itself, with the same micro-batches: the gradients of parts of a batch are added up.
+/// The whole network, with the same micro-batches: their gradients are accumulated.
 task<> train_whole(trainer me, training how) {
   auto model = me.data_parallel(network());
   distributed_optimizer optimizer(adam{.lr = 0.02}, model);
@@ -141,7 +140,7 @@ outcome piped(std::uint32_t replicas, training how, std::vector<std::string> wor
   return result;
 }
 
-/// Expects the bits of the whole network, for all stages and schedules.
+/// Expects the whole network's bits, for all stages and schedules.
 void expect_bits(std::uint32_t replicas, training how) {
   const outcome expected = whole(replicas, how);
   ASSERT_FALSE(expected.losses.empty());
@@ -191,16 +190,16 @@ TEST(Pipelines, AreResumedWithTheBitsOfTheUnbrokenRun) {
   EXPECT_EQ(resumed.losses, std::vector(unbroken.losses.begin() + 4, unbroken.losses.end()));
 }
 
-// -- how many are under way --------------------------------------------------------------
+// -- micro-batches in flight -------------------------------------------------------------
 
-/// For each stage: micro-batches that were passed forward and not back, and the most of them.
+/// For each stage: micro-batches with a forward pass but no backward pass yet, and their maximum.
 struct counts {
   std::atomic<int> now = 0;
   std::atomic<int> most = 0;
 };
 std::array<counts, 3> alive;
 
-/// Passes its input on, and counts the passes that are under way in a stage.
+/// Passes its input through, and counts the micro-batches in flight in a stage.
 class counter final : public nn::module {
  public:
   explicit counter(std::size_t stage) : stage_(stage) {}
@@ -259,7 +258,7 @@ TEST(Pipelines, KeepNoMoreMicroBatchesThanTheScheduleSays) {
   }
 }
 
-// -- besides -----------------------------------------------------------------------------
+// -- other tests -------------------------------------------------------------------------
 
 task<> read_whole(trainer me, tensor x, named_tensors* state, tensor* outputs) {
   auto model = me.data_parallel(network());
@@ -303,7 +302,7 @@ TEST(Pipelines, LoadTheWholeNetworksStateAndInferAsItDoes) {
   EXPECT_EQ(found, state.size());
 }
 
-/// The stages' error, of which each of them may be the first.
+/// Returns the stages' error; any stage may report it first.
 std::string error_with(std::uint32_t trainers, const std::vector<nn::sequential>& stages) {
   const std::string text = error_of(
       trainers,
@@ -337,7 +336,7 @@ TEST(PipelineErrors, NameWhatDoesNotFit) {
       "as batch_norm without .synchronized");
 }
 
-/// What a stage of two does in another way.
+/// What one of two stages does differently.
 enum class mistake : std::uint8_t { other_batch, no_samples, early_return, computed_input, infer_in_training };
 
 task<> make_mistake(trainer me, mistake which) {

@@ -1,4 +1,4 @@
-// Batches of trainer functions that other threads make ahead.
+// Batches of trainer functions that other threads prepare ahead.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using numbers = std::vector<std::uint64_t>;
 
-/// Makes batches that are the squares of their steps, and knows who has made which. Thread: any.
+/// Makes batches that are the squares of their steps, and records which thread made which. Thread: any.
 class squares {
  public:
   std::uint64_t make(std::uint64_t step) {
@@ -38,11 +38,11 @@ class squares {
     --under_way_;
     return step * step;
   }
-  /// For `trainer::prefetch`.
+  /// The function for `trainer::prefetch`.
   auto maker() {
     return [this](std::uint64_t step) { return make(step); };
   }
-  /// Waits until somebody makes the batch of `step`.
+  /// Waits until some thread has begun the batch of `step`.
   void wait_for(std::uint64_t step) {
     std::unique_lock lock(mutex_);
     begun_.wait(lock, [&] { return times_.contains(step); });
@@ -68,11 +68,11 @@ class squares {
   int under_way_ = 0;
 };
 
-/// Options with which batches are made by nobody else, by idle threads, and by threads that do nothing else.
+/// Options with which batches are prepared by no other thread, by idle threads, and by dedicated threads.
 const std::vector<std::vector<std::string>> ways = {
     {"--prepare", "0"}, {"--threads", "4"}, {"--prepare", "1"}, {"--prepare", "3"}};
 
-// -- whose batches they are -----------------------------------------------------------
+// -- which thread makes a batch -------------------------------------------------------
 
 task<> collect(trainer me, std::uint64_t n, squares* all, numbers* into) {
   for (const auto& one : me.prefetch(n, all->maker())) into->push_back(one);
@@ -154,7 +154,7 @@ TEST(Prefetch, MovesBatchesThatCannotBeCopied) {
 
 // -- loops that end early -------------------------------------------------------------
 
-/// The second row is read by another thread, if there is one for it.
+/// With `waits`, another thread reads row 2.
 task<> read_bad_row(trainer me, bool waits, squares* all, numbers* into) {
   const auto make = [all](std::uint64_t step) {
     const std::uint64_t made = all->make(step);
@@ -195,7 +195,7 @@ TEST(Prefetch, OfALoopThatIsLeftIsOver) {
   std::vector<int> under_way;
   test::run_with({"--prepare", "2"}, 1, leave_twice, &first, &second, &under_way);
   EXPECT_EQ(under_way, (std::vector<int>{0, 0}));
-  EXPECT_LT(first.times().size(), 10U);  // those of as many steps ahead as there are threads, and one more
+  EXPECT_LT(first.times().size(), 10U);  // one for each thread ahead, and one more
 }
 
 task<> wait_for_one_that_fails(trainer me, squares* all) {
@@ -220,7 +220,7 @@ tensor rows_of(std::uint64_t step) {
   return rows;
 }
 
-/// An optimizer step; its number is the first one of `x`.
+/// Takes an optimizer step; its number is the first element of `x`.
 task<> train_on(trainer me, const data_parallel& model, distributed_optimizer& optimizer, tensor x) {
   auto context = me.new_context();
   const tensor zeros = tensor::of<float>({2, 1}, std::vector<float>(2));

@@ -1,5 +1,5 @@
-// The examples that are programs as a whole: the tutorial against the program's own run of it, also killed and resumed;
-// a data set of one's own; and a network for images.
+// The examples that are whole programs: the tutorial, compared with the program's own run of it, also killed and
+// resumed; an own data set; and a network for images.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST(ProgramExamples, HybridKilledTenTimesHasTheDigestOfTheUnbrokenRun) {
   EXPECT_EQ(digest_in(output_of("hybrid", "--resume " + saved.string())), digest_of_tutorial("1"));
 }
 
-/// With a single space for all white space.
+/// Replaces all white space by single spaces.
 std::string in_one_line(const std::string& text) {
   std::istringstream from(text);
   std::string line;

@@ -18,14 +18,14 @@ class queue_executor final : public executor {
     posted_.push_back(std::move(what));
   }
 
-  /// Runs `what` as a task's code would run.
+  /// Runs `what` as code of a task would run.
   template <class F>
   void enter(F&& what) {
     const scope here(*this);
     what();
   }
 
-  /// Runs all that was posted. Returns how many there were.
+  /// Runs everything that was posted. Returns how many.
   int run() {
     int count = 0;
     for (; auto next = pop(); ++count) enter([&] { next->run(); });

@@ -1,5 +1,5 @@
-// The example of reinforcement learning: its environment and its gradient against a second implementation
-// (tests/reference_runs/reinforce), its agent's answers whatever the order of calls, and its runs.
+// The example of reinforcement learning: its environment and its gradient compared with a second implementation
+// (tests/reference_runs/reinforce), its agent's answers in any order of calls, and its runs.
 
 #include "examples/reinforce.hpp"
 
@@ -69,7 +69,7 @@ TEST(Reinforce, EpisodesEndWhereTheReferenceDoes) {
     std::size_t t = 0;
     for (; t < pushes.count() && !one.has_ended(); ++t) {
       one.step(pushes.as<std::int64_t>()[t] == 1);
-      // What differs in the last bit grows with the pole's fall, in 160 steps by 2e5.
+      // A difference in the last bit grows as the pole falls, by 2e5 in 160 steps.
       expect_near(one.now(), row(states, t + 1), 1e-9, t);
     }
     EXPECT_EQ(t, pushes.count()) << name;
@@ -107,7 +107,7 @@ TEST(Reinforce, EpisodesBeginUniformlyNearTheMiddleEachElsewhere) {
   EXPECT_NE(cart_pole(1, 2, 3).now(), cart_pole(2, 2, 3).now());
 }
 
-/// Environment e plays `lengths[e]` steps, with rewards of 1.
+/// Environment e plays `lengths[e]` steps with rewards of 1.
 std::vector<played_step> played_for(const std::vector<std::size_t>& lengths) {
   std::vector<played_step> played(std::ranges::max(lengths));
   for (std::size_t t = 0; t < played.size(); ++t)
@@ -188,7 +188,7 @@ TEST(Reinforce, ProbabilitiesAdvantagesAndGradientAreThoseOfPyTorch) {
     EXPECT_NEAR(gradient[i], expected.as<double>()[i], 1e-6) << i;
     largest = std::max(largest, std::abs(expected.as<double>()[i]));
   }
-  EXPECT_GT(largest, 0.1);  // so 1e-6 is close
+  EXPECT_GT(largest, 0.1);  // so 1e-6 is a tight tolerance
 }
 
 TEST(Reinforce, AdamsFirstStepsAreThoseOfItsFormula) {
@@ -209,8 +209,8 @@ TEST(Reinforce, AdamsFirstStepsAreThoseOfItsFormula) {
 constexpr std::uint32_t observers = 3;
 constexpr std::size_t environments = 5;
 
-/// Plays two iterations for all observers, whose calls of step t come in the `t + shift`th order; then takes the
-/// weights.
+/// Plays two iterations for all observers, whose calls of step t arrive in the `t + shift`th permutation; then reads
+/// the weights.
 task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t shift, std::vector<float>* weights) {
   std::size_t t = shift;
   for (std::uint64_t iteration = 0; iteration < 2; ++iteration) {
@@ -256,7 +256,7 @@ task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t 
   weights->assign(numbers.begin(), numbers.end());
 }
 
-/// What `function(trainer, agent, more...)` comes to on one trainer.
+/// Runs `function(trainer, agent, more...)` on one trainer.
 template <class Function, class... More>
 void run_with_agent(Function function, More... more) {
   test::made_cluster cluster;

@@ -1,4 +1,4 @@
-// Objects of a program's own on servers: calls, errors, handles in calls, deadlines.
+// A program's own objects on servers: calls, errors, handles in calls, deadlines.
 
 #include "troupe/remote_object.hpp"
 #include "tests/expect_finds.hpp"
@@ -18,7 +18,7 @@
 
 namespace troupe::remote_object_test {
 
-/// Adds up. Knows another one, or itself.
+/// Adds up. May hold another counter, or itself.
 class counter final : public remote_object {
  public:
   struct options {
@@ -123,7 +123,7 @@ task<> hand_on(trainer me, remote_module<counter> one) {
   co_await one.call(&counter::keep, other);
   EXPECT_EQ(co_await one.call(&counter::add_there, 5), 1105);  // from server 0 to server 1
   other.release();
-  EXPECT_EQ(co_await one.call(&counter::add_there, 5), 1110);  // server 0 holds it
+  EXPECT_EQ(co_await one.call(&counter::add_there, 5), 1110);  // server 0 still holds it
   auto back = co_await one.call(&counter::kept);
   EXPECT_EQ(co_await back.call(&counter::value), 110);
   co_await one.call(&counter::forget);
@@ -231,7 +231,7 @@ task<> drop(trainer, remote_module<counter> one) {
 
 TEST(RemoteObjectErrors, DoNotComeToATaskThatWasDropped) { run(drop, 1); }
 
-// -- from a thread of one's own -------------------------------------------------------
+// -- from a user's thread -------------------------------------------------------------
 
 task<> call_from_outside(trainer, remote_module<counter> one) {
   std::int64_t sum = 0;
@@ -258,7 +258,7 @@ TEST(RemoteObjects, CanBeWaitedForWithoutEnd) { run(wait_without_end, 1); }
 
 }  // namespace
 
-/// Throws what is no exception, or one of the standard's.
+/// Throws something that is not an exception, or a standard exception.
 class moody final : public remote_object {
  public:
   named_tensors state_dict() const override { throw 7; }
@@ -271,7 +271,7 @@ class moody final : public remote_object {
 };
 const registered<moody> moody_ones("moody");
 
-/// Describes two methods by one name.
+/// Describes two methods under one name.
 class twice_named final : public remote_object {
  public:
   void first() {}
@@ -283,7 +283,7 @@ class twice_named final : public remote_object {
 };
 const registered<twice_named> twice_named_ones("twice_named");
 
-/// Describes one method by two names.
+/// Describes one method under two names.
 class twice_added final : public remote_object {
  public:
   void first() {}

@@ -1,4 +1,4 @@
-// What types on servers are made of: their options as they travel, and what is refused.
+// The options of types on servers: how they travel, and which are refused.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@
 
 namespace troupe::remote_options_test {
 
-/// Says what it was made of. The width has no default that it can be.
+/// Reports its options. The default of `width` is not valid.
 class told final : public remote_object {
  public:
   struct options {
@@ -95,7 +95,7 @@ struct gain_options {
   }
 };
 
-/// A layer of job files and a module on servers, both of the same options.
+/// A layer of job files and a module on servers with the same options.
 class gain final : public test::scale {
  public:
   using options = gain_options;
@@ -126,7 +126,7 @@ task<> expect_told(remote_module<told> one, told::options given) {
   EXPECT_EQ(name, given.name);
 }
 
-/// As `main` makes it, and once more during the run.
+/// Checks the object that `main` made, and another one made during the run.
 task<> expect_both(trainer me, remote_module<told> one, told::options given) {
   co_await expect_told(one, given);
   auto other = co_await me.server(0).make<told>(given);
@@ -176,7 +176,7 @@ TEST(RemoteOptions, OfLinearHaveTheNamesThatOlderMessagesHave) {
   EXPECT_EQ(nn::to_json(layers), R"([{"kind":"linear","out":3}])") << "as in files";
 }
 
-// -- before they travel ---------------------------------------------------------------
+// -- before sending -------------------------------------------------------------------
 
 std::string error_of_make(const told::options& given) {
   test::made_cluster cluster;
@@ -212,7 +212,7 @@ class RemoteOptionsOnServer : public actors::server_stage {
 
   void SetUp() override { make(1); }
 
-  /// Returns what the server answers when it is to make a module of such options.
+  /// Returns the server's error when asked to make a module with these options.
   std::string refusal(const std::string& type, const msg::arguments& options) {
     msg::module_spec spec{runtime::own_module_type, {{"type:", type}}};
     for (const auto& one : options) spec.args.push_back(one);
@@ -265,7 +265,7 @@ TEST_F(RemoteOptionsOnServer, AreRefusedIfOfAnotherKindOrBeyondLimits) {
   expect("name", "x", " is malformed: x");
 }
 
-// -- layers of job files too ----------------------------------------------------------
+// -- also layers of job files ---------------------------------------------------------
 
 task<> infer(trainer /*me*/, remote_module<gain> one, tensor x, tensor* y) { *y = co_await one.infer(x); }
 

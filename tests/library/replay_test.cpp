@@ -1,4 +1,4 @@
-// A recorded run of a user's program, done again.
+// A recorded run of a user's program, replayed.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ struct outcome {
   double lr = 0;
 };
 
-/// The program has an option --lr; `factor` is what one who edits it has changed.
+/// The program has an option --lr; `factor` is the change in an edited program.
 outcome run(std::vector<std::string> words, double factor = 1) {
   arguments given(std::move(words));
   double lr = 0.05;
@@ -99,7 +99,7 @@ TEST(LibraryReplay, LetsClientsLookOnAsTheyLike) {
   EXPECT_EQ(digest_of({"--replay", there, "--quiet"}, 9), digest);
 }
 
-/// Trainers that train nothing: `factor` is what one who edits the program has changed.
+/// Trainers that exchange tensors but do not train; `factor` is the change in an edited program.
 task<> talk(trainer me, float factor) {
   const group all = me.group();
   tensor mine({3});
@@ -107,7 +107,7 @@ task<> talk(trainer me, float factor) {
   const tensor sum = co_await all.all_reduce(mine);
   all.send(sum, (me.rank() + 1) % all.size());
   tensor got = co_await all.recv((me.rank() + 1) % all.size());
-  got.as<float>()[0] = -1;  // its own
+  got.as<float>()[0] = -1;  // it owns the tensor
   co_await all.barrier();
 }
 

@@ -1,5 +1,5 @@
-// What a program sets before its loop, in a run that continues from a checkpoint: what was restored stays, so that the
-// run has the bits of the unbroken one.
+// What a program sets before its loop, in a run resumed from a checkpoint: restored state is kept, so that the run has
+// the bits of the unbroken one.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace troupe::restored_state_test {
 namespace {
 
-/// Sums what it is given.
+/// Sums the numbers it is given.
 class total final : public remote_object {
  public:
   static void describe(methods<total>& m) { m.add("add", &total::add); }
@@ -33,7 +33,7 @@ class total final : public remote_object {
 };
 const registered<total> totals("restored_state_test.total");
 
-/// What main makes on the servers.
+/// What `main` makes on the servers.
 struct hosted {
   remote_module<nn::embedding_bag> rows;
   remote_module<nn::linear> layer;
@@ -49,13 +49,13 @@ tensor filled(const shape& lengths, double value) {
 
 named_tensors of_total(double sum) { return {{"sum", tensor::of(shape(1), std::span<const double>(&sum, 1))}}; }
 
-/// How a run goes.
+/// Options of a run.
 struct course {
-  int break_after = 0;             ///< optimizer steps of this attempt; 0: it goes to its end
-  std::uint64_t loads_again = 99;  ///< in the iterations that it divides, but the first, states are set once more
-  bool makes_late = false;         ///< the replica, in the first iteration of each attempt
-  int servers = 1;                 ///< over which the table is spread
-  bool trains_servers = true;      ///< what they have gets optimizer steps
+  int break_after = 0;             ///< optimizer steps of this attempt; 0: until the end
+  std::uint64_t loads_again = 99;  ///< sets the state again in iterations divisible by this, except the first
+  bool makes_late = false;         ///< makes the replica in the first iteration of each attempt
+  int servers = 1;                 ///< number of servers the table is spread over
+  bool trains_servers = true;      ///< optimizer steps also update the servers
 };
 
 task<> load_all(trainer me, hosted on, double value) {
@@ -118,7 +118,7 @@ std::string run(std::vector<std::string> words, course how) {
   return cluster.run(2, train, on, how).weights_digest;
 }
 
-/// Breaks a run off after so many steps, and resumes it; it saves every so many.
+/// Interrupts a run after `broken_after` steps and resumes it; it saves every `saves_every` steps.
 void expect_same_bits(int broken_after, int saves_every, course how) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
@@ -138,7 +138,7 @@ TEST(RestoredState, IsNotSetAgainBeforeTheLoop) {
 TEST(RestoredState, IsSetAgainIfTheCheckpointIsOfStepZero) { expect_same_bits(3, 5, {}); }
 
 TEST(RestoredState, IsSetInTheLoopAsWritten) {
-  expect_same_bits(5, 3, {.loads_again = 3});  // in the very iteration behind the checkpoint
+  expect_same_bits(5, 3, {.loads_again = 3});  // in the iteration right after the checkpoint
   expect_same_bits(6, 5, {.loads_again = 3});
   expect_same_bits(9, 8, {.loads_again = 4});
 }
@@ -151,7 +151,7 @@ TEST(RestoredState, OfATableThatIsSpreadOverServersStays) {
   expect_same_bits(5, 3, {.loads_again = 3, .servers = 3});
 }
 
-// A checkpoint then has the same state of the servers as the one before.
+// Each checkpoint then has the same server state as the one before.
 TEST(RestoredState, OfServersThatTakeNoOptimizerStepIsSavedEachTime) {
   for (const int servers : {1, 2}) {
     const course how{.servers = servers, .trains_servers = false};
@@ -202,7 +202,7 @@ TEST(RestoredState, ThatDoesNotFitIsRefusedBeforeTheLoopToo) {
   }
 }
 
-// -- calls without a place in the run ---------------------------------------------------------
+// -- calls outside of the run's steps ---------------------------------------------------------
 
 task<> load_as_client(client me, remote_module<nn::embedding_bag> rows) {
   const named_tensors weight = {{"weight", filled({10, 4}, 0.5)}};

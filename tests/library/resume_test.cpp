@@ -1,4 +1,4 @@
-// Checkpoints of users' programs: a run that was broken off and resumed has the bits of the unbroken one.
+// Checkpoints of users' programs: an interrupted and resumed run has the bits of the unbroken one.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ namespace {
 
 using test::arguments;
 
-/// A metric of one's own: the sum of all losses.
+/// A program's own metric: the sum of all losses.
 struct loss_sum {
   double sum = 0;
   named_tensors state_dict() const { return {{"sum", tensor::of(shape(1), std::span<const double>(&sum, 1))}}; }
@@ -33,7 +33,7 @@ struct outcome {
   std::vector<double> losses;  // by rank
 };
 
-/// Ends with an exception of rank 0 after `break_after` steps; 0: never.
+/// Rank 0 throws after `break_after` steps; 0: never.
 struct training {
   int break_after = 0;
   optimizer_choice choice = sgd{.lr = 0.05};
@@ -72,7 +72,7 @@ outcome run(std::vector<std::string> words, training how) {
 
 // -- a full disk ----------------------------------------------------------------------
 
-/// During its lifetime no file may have more than 256 bytes.
+/// Limits files to 256 bytes during its lifetime.
 class full_disk {
  public:
   full_disk() : ignored_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -157,7 +157,7 @@ task<> train_epochs(trainer me, std::uint64_t epochs) {
     }
 }
 
-/// Returns its digest and steps, or what it throws. `free`: the number of epochs may change.
+/// Returns the run's digest and steps, or its error. `free`: the number of epochs may change.
 std::string run_epochs(std::vector<std::string> words, bool free) {
   arguments given(std::move(words));
   std::uint64_t epochs = 2;
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, Resume,
                            return name.substr(0, name.find(':')) + std::to_string(one.index);
                          });
 
-/// A layer on a server, behind one on each trainer.
+/// A layer on a server, after one on each trainer.
 task<> train_hosted(trainer me, remote_module<nn::linear> hosted, int break_after) {
   auto model = me.data_parallel(nn::linear(4, 3), {.name = "first"});
   distributed_optimizer optimizer(adam{.lr = 0.01}, hosted, model);
@@ -238,7 +238,7 @@ TEST(ResumeHosted, AModuleOnAServerGoesOnWithItsOptimizer) {
 
 // -- two phases -----------------------------------------------------------------------
 
-/// Trains a layer, and then another one, which is made when the first phase is over.
+/// Trains a layer, and then another one that is made after the first phase.
 task<> two_phases(trainer me, int break_after, double* sum_of_second) {
   int steps = 0;
   const std::vector<float> numbers = {1, -1, 0.5F, 2};
@@ -316,7 +316,7 @@ TEST(ResumeErrors, NameWhatIsAnother) {
       refusal({"--resume", folder.path().string(), "--seed", "2"}, {}),
       "--seed 2: the run of the checkpoint has --seed 1; continue with the same job, or start anew without --resume");
   const std::string words = refusal({"--resume", folder.path().string()}, {.choice = adam{.lr = 0.05}});
-  EXPECT_EQ(words.substr(words.find(',')),  // behind the trainer: whichever is first
+  EXPECT_EQ(words.substr(words.find(',')),  // from the comma on: either trainer may be first
             ", step 30: --resume: the checkpoint has no float32 replica0.weight.state.0: it is of another program");
 }
 

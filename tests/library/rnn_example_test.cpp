@@ -1,5 +1,5 @@
-// The language model of examples/rnn.cpp: its losses against a run of PyTorch in float64, where it comes to against the
-// entropy of its grammar, and its state, which must be the same after a run was killed.
+// The language model of examples/rnn.cpp: its losses compared with a PyTorch run in float64, its final loss with the
+// entropy of its grammar, and its state, which must be the same after a killed run.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using test::output_of;
 
-/// The lines of a run's output that begin so, without that.
+/// Returns the lines of a run's output that begin with `begin`, without that prefix.
 std::vector<std::string> lines_of(const std::string& output, const std::string& begin) {
   std::vector<std::string> found;
   std::istringstream from(output);
@@ -30,7 +30,7 @@ std::vector<std::string> lines_of(const std::string& output, const std::string& 
   return found;
 }
 
-/// The losses that a run reports.
+/// Returns the losses that a run reports.
 std::vector<double> losses_of(const std::string& output) {
   std::vector<double> losses;
   for (const std::string& line : lines_of(output, "chunk ")) {
@@ -52,7 +52,7 @@ TEST(RnnExample, HasPyTorchsLosses) {
   for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5) << "chunk " << i;
 }
 
-/// Whether these are a sentence of the grammar.
+/// Whether `words` is a sentence of the grammar.
 bool is_sentence(const std::string& words) {
   static const std::set<std::string> verbs = {"sees", "hears", "runs", "sleeps", "see", "hear", "run", "sleep"};
   const auto is_many = [](const std::string& noun) { return noun == "cats" || noun == "dogs"; };
@@ -73,8 +73,8 @@ TEST(RnnExample, ComesDownToTheEntropyOfItsGrammar) {
   const std::string output = output_of("rnn");
   const std::vector<double> losses = losses_of(output);
   ASSERT_EQ(losses.size(), 10U) << output;
-  // A sentence of 7 words is one of 64. Who does not remember the subject's number is wrong by far more than 2 %: of
-  // the pronoun alone one bit a sentence, a sixth of all.
+  // A sentence of 7 words is one of 64. A model that does not remember the subject's number is off by far more than 2
+  // %: the pronoun alone costs one bit per sentence, a sixth of all.
   const double entropy = std::log(64.0) / 7;
   EXPECT_GT(losses.front(), 2 * entropy);
   EXPECT_GT(losses.back(), entropy);
@@ -92,7 +92,7 @@ TEST(RnnExample, KilledAndResumedHasTheOutputOfTheUnbrokenRun) {
   test::run_and_kill("rnn", saved);
   const std::string resumed = output_of("rnn", "--resume " + saved.string());
   const std::string whole = output_of("rnn");
-  // What was reported before it was killed is not reported again.
+  // What was reported before the kill is not reported again.
   EXPECT_FINDS(resumed, " after 700 steps");
   EXPECT_TRUE(whole.ends_with(resumed)) << whole << resumed;
 }

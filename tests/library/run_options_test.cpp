@@ -1,4 +1,4 @@
-// The options of a run's optimizer steps, and of tables and optimizers, that a job has too: the bits are the job's.
+// The options of optimizer steps, tables and optimizers that programs share with jobs: the bits equal the job's.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using test::made_cluster;
 
 constexpr int epochs = 5;
 
-/// What trains the tutorial's model: its table, its optimizers, and what a context has.
+/// What trains the tutorial's model: its table, its optimizers, and its contexts' options.
 struct training {
   embedding_bag::options table{.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum};
   bool is_spread = false;
@@ -85,7 +85,7 @@ TEST(RunOptions, ALearningRateScheduleHasTheJobsBits) {
 }
 
 TEST(RunOptions, AccumulationHasTheJobsBits) {
-  // Of 50 batches, 16 makes the last optimizer step short.
+  // 16 does not divide 50 batches: the last optimizer step has fewer.
   for (const std::uint32_t batches : {5U, 16U}) {
     const std::string expected = digest_of_job({{"accumulate", std::to_string(batches)}});
     ASSERT_NE(expected, plain());

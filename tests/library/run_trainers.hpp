@@ -1,4 +1,4 @@
-// Runs trainer functions without modules on servers, for tests.
+// Runs trainer functions that need no modules on servers.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::test {
 
-/// Runs `function` on so many trainers of a program that is given these arguments.
+/// Runs `function` on `trainers` trainers of a program with these arguments.
 template <class Function, class... More>
 run_summary run_with(arguments given, std::uint32_t trainers, Function function, More... more) {
   cluster cluster(given.count(), given.values());
@@ -23,7 +23,7 @@ run_summary run(std::uint32_t trainers, Function function, More... more) {
   return run_with({}, trainers, function, more...);
 }
 
-/// What such a run throws.
+/// Returns the error of a run.
 template <class Function, class... More>
 std::string error_of(std::uint32_t trainers, Function function, More... more) {
   return error_of([&] { run(trainers, function, more...); });

@@ -1,4 +1,4 @@
-// Trainers that train what they share in different ways are told in the step in which they begin to.
+// Trainers that train shared modules in different ways get an error in the first step in which they differ.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 enum class difference { none, rate, kind, members, later, own_replica };
 
-/// Trainer 1 does otherwise. `line`: of all steps.
+/// Trainer 1 differs. `line`: that of the call of `step`.
 task<> train(trainer me, difference what, int* line) {
   const bool is_odd = me.rank() == 1;
   auto first = me.data_parallel(nn::linear(2, 2), {.name = "first"});
@@ -36,7 +36,7 @@ task<> train(trainer me, difference what, int* line) {
 
 std::string told(difference what, int& line) { return test::error_of(2, train, what, &line); }
 
-/// Expects what each trainer has.
+/// Expects each trainer's part of the error.
 void expect_told(difference what, int step, const std::string& of_0, const std::string& of_1) {
   int line = 0;
   const std::string text = told(what, line);

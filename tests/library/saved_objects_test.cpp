@@ -1,4 +1,4 @@
-// Checkpoints of programs with objects and modules on servers, whatever state those have.
+// Checkpoints of programs with objects and modules on servers, with every kind of state.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace troupe::saved_objects_test {
 namespace {
 
-/// Counts, and keeps that under a name of its own, beside a tensor without numbers.
+/// Counts, and saves the count under its own name, next to an empty tensor.
 class tally final : public remote_object {
  public:
   static void describe(methods<tally>& m) {
@@ -50,7 +50,7 @@ class doorbell final : public remote_object {
 };
 const registered<doorbell> doorbells("saved_objects_test.doorbell");
 
-/// A module of networks without parameters.
+/// A network module without parameters.
 const registered<nn::relu> cuts("saved_objects_test.relu");
 
 task<> train(trainer me, remote_module<tally> count, remote_module<doorbell> bell, remote_module<nn::relu> cut,

@@ -1,5 +1,5 @@
-// Trainers that wait for each other in collectives, or for what another sends: the board shows it, and the one that has
-// not called what the others wait for is named.
+// Trainers that wait in collectives or for a tensor: the board shows it, and the trainer that the others wait for is
+// named.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace troupe::shown_calls_test {
 namespace {
 
-constexpr std::uint32_t observer = 3;  ///< the trainer that looks on, and ends the run with what it has seen
+constexpr std::uint32_t observer = 3;  ///< the trainer that observes, and ends the run with what it has seen
 
 /// Which ranks the call of each trainer waits for, e.g. `1 in all_reduce #2 of trainers 0..2 from 0, 2`.
 std::vector<std::string> calls_of(const trace::recording& run) {
@@ -32,12 +32,12 @@ std::vector<std::string> calls_of(const trace::recording& run) {
   return all;
 }
 
-/// Looks until the board shows these calls. The others are at rest then, and nothing changes any more.
+/// Polls until the board shows these calls. The other trainers are idle then, and nothing changes any more.
 std::string verdict_when(const std::string& folder, const std::vector<std::string>& calls) {
   while (true) {
     const auto run = trace::read_recording({.paths = {folder}});
     if (run && calls_of(*run) == calls) {
-      // Their handlers, too, have to end.
+      // Their message handlers must have ended, too.
       const bool is_at_rest = std::ranges::all_of(run->actors, [](const trace::actor_state& one) {
         return one.message_begin < 0 || one.name == "trainer " + std::to_string(observer);
       });
@@ -49,8 +49,7 @@ std::string verdict_when(const std::string& folder, const std::vector<std::strin
 
 enum class mistake { skips, receives, never_sends, many, meets_elsewhere };
 
-/// With a deadline of its own, for which the trainers wait: they do not find out themselves that they wait for each
-/// other.
+/// Has a deadline of its own, so that the trainers do not detect by themselves that they wait for each other.
 group all_of(trainer me) { return me.group().with_deadline(default_deadline - std::chrono::seconds(1)); }
 
 /// The group of trainers 0 and 1.
@@ -83,7 +82,7 @@ task<> hang(trainer me, mistake what, std::string folder, std::vector<std::strin
       co_await there.barrier();
       break;
     }
-    case mistake::many: {  // more than the board has room for: as some end, it shows others
+    case mistake::many: {  // more than fit on the board: as some end, it shows others
       std::vector<future<tensor>> sums;
       for (int i = 0; i < (is_odd ? 6 : 8); ++i) sums.push_back(some.all_reduce(one));
       for (future<tensor>& sum : sums) co_await std::move(sum);
@@ -138,7 +137,7 @@ TEST(ShownCalls, ASubgroupOfAllTrainersIsNotTheGroupOfAll) {
   EXPECT_FINDS(text, "barrier #1 of trainers 0..3 in their group 2");
 }
 
-// The trainer that looks on is at work, and all wait for it in the end.
+// The observer is busy, and in the end all others wait for it.
 TEST(ShownCalls, ReceiptsLeadToWhoDoesNotSend) {
   const std::string text =
       seen(mistake::never_sends, {"trainer 1 in recv with tag 0 of trainer 1 from trainer 3: trainer 3",

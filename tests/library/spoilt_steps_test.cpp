@@ -1,4 +1,4 @@
-// Optimizer steps with NaN, and clipping, wherever the parameters are.
+// Optimizer steps with NaN, and gradient clipping, for parameters in all locations.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(SpoiltSteps, OtherwiseNanEndsTheRun) {
   EXPECT_NE(text.find("trainer 1, step 6: the loss is NaN"), std::string::npos) << text;
 }
 
-/// Its gradient by its first weight is Inf.
+/// Its gradient with respect to its first weight is Inf.
 class endless final : public test::scale {
  public:
   using scale::scale;
@@ -104,8 +104,8 @@ TEST(SpoiltSteps, AGradientIsSearchedHoweverItsOptimizerStepEnds) {
 
 // -- clipping by hand -----------------------------------------------------------------
 
-/// A table, a replica, a replica of each trainer's own, and a module on a server; each has the gradient that `scale`
-/// and its sample give it.
+/// A table, a shared replica, each trainer's own replica, and a module on a server; each has the gradient that `scale`
+/// and its sample give.
 struct four_norms {
   std::array<std::vector<float>, 2> table;
   std::array<std::vector<float>, 2> shared;
@@ -142,8 +142,8 @@ four_norms run_four(double clip_norm) {
 }
 
 TEST(SpoiltSteps, TheNormIsOfAllThatIsTrainedWhereverItIs) {
-  const double p = 1 / (1 + std::exp(0.0));  // of each class: all weights are 1, the row is [1, 1]
-  // Rank r's gradient of the outputs is p - [class r]. Each factor is 1, so every gradient is that one.
+  const double p = 1 / (1 + std::exp(0.0));  // of each class: all weights are 1, and the row is [1, 1]
+  // Rank r's gradient of the outputs is p - [class r]. Each factor is 1, so every gradient equals it.
   const std::array<std::array<double, 2>, 2> of_rank = {{{p - 1, p}, {p, p - 1}}};
   std::array<double, 2> sum{};
   std::array<double, 2> mean{};

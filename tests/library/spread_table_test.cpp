@@ -1,4 +1,4 @@
-// Tables that are spread over servers: they have the states and rows of a table on one server, bit by bit.
+// Tables that are spread over servers: the same states and rows as a table on one server, bit by bit.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using options = nn::embedding_bag::options;
 constexpr std::size_t dim = 5;
 constexpr options summed{.num_embeddings = 7, .embedding_dim = dim, .mode = nn::pooling::sum};
 
-/// How a table is spread: seven rows and five columns give no shards of one size.
+/// How a table is spread: seven rows and five columns give shards of unequal sizes.
 struct layout {
   int servers = 1;
   nn::table_split split = nn::table_split::rows;
@@ -37,7 +37,7 @@ std::string words_of(const layout& where) {
   return std::to_string(where.servers) + (where.split == nn::table_split::rows ? " by rows" : " by columns");
 }
 
-/// Runs `function` on such a table.
+/// Runs `function` on a table with this layout.
 template <class Function, class... More>
 void run(const layout& where, options made, std::uint32_t trainers, Function function, More... more) {
   test::made_cluster cluster({"--quiet", "--servers", std::to_string(where.servers)});
@@ -73,14 +73,14 @@ task<double> step(trainer me, const distributed_optimizer& optimizer, const tabl
   co_return value;
 }
 
-/// What trainer 0 has seen.
+/// What trainer 0 records.
 struct findings {
-  named_tensors halfway;       ///< with the optimizer's state
-  std::vector<double> losses;  ///< of the steps from there on
+  named_tensors halfway;       ///< includes the optimizer's state
+  std::vector<double> losses;  ///< of the steps after that
   named_tensors last;
 };
 
-/// Steps 3 to 5, from the state as it is.
+/// Takes steps 3 to 5 from the current state.
 task<> train_on(trainer me, const distributed_optimizer& optimizer, const table& rows, findings* found) {
   const named_tensors halfway = co_await rows.state_dict({.optimizer = true});
   std::vector<double> losses;
@@ -131,7 +131,7 @@ task<> load_and_train_on(trainer me, table rows, optimizer_choice how, const nam
   co_await train_on(me, optimizer, rows, found);
 }
 
-// Steps of adagrad do not depend on how many there were before.
+// Adagrad's steps do not depend on the number of earlier ones.
 TEST(SpreadTables, GoOnFromTheStateOfAnyOther) {
   options zeros = summed;
   zeros.init = nn::zeros;
@@ -149,7 +149,7 @@ TEST(SpreadTables, GoOnFromTheStateOfAnyOther) {
   }
 }
 
-/// What a load throws.
+/// Returns the error of a load.
 task<std::string> error_of_load(table into, named_tensors state) {
   std::string what = "no error";
   try {
@@ -202,7 +202,7 @@ TEST(SpreadTables, RefuseStatesThatDoNotFitAndChangeNothing) {
 const std::vector<std::int64_t> bag_ids = {6, 0, 3, 3, 5, 1};
 const std::vector<std::int64_t> bag_offsets = {0, 1, 1, 4};  // the second bag is empty
 
-/// The pooled rows of the bags, one after the other; then those of a lookup without ids.
+/// The bags' pooled rows, one after the other; then those of a lookup without ids.
 struct pooled {
   named_tensors state;
   std::vector<float> bags;
@@ -220,7 +220,7 @@ task<> look_up(trainer /*me*/, table rows, pooled* found) {
   found->nothing = numbers_of(empty);
 }
 
-/// The same of the state's rows, in double.
+/// The same from the state's rows, in double.
 std::vector<double> pooled_by_formula(const tensor& weight, nn::pooling mode) {
   std::vector<double> all;
   for (std::size_t bag = 0; bag < bag_offsets.size(); ++bag)
@@ -274,7 +274,7 @@ TEST(SpreadTables, RefuseRowsThatTheyDoNotHave) {
 
 // -- clients and threads -------------------------------------------------------------------
 
-/// What one who is no trainer sees.
+/// What a client or a thread outside of the trainers sees.
 struct seen {
   named_tensors state;
   std::vector<float> bags;
@@ -327,7 +327,7 @@ TEST(SpreadTables, AnswerClientsAndThreads) {
 
 // -- the other calls -----------------------------------------------------------------------
 
-/// Takes a handle.
+/// Keeps a handle.
 class keeper final : public remote_object {
  public:
   static void describe(methods<keeper>& m) { m.add("keep", &keeper::keep); }

@@ -1,4 +1,4 @@
-// The state of replicas by PyTorch's names, and safetensors files: with a file that PyTorch has written.
+// Replicas' state under PyTorch's names, and safetensors files, one of them written by PyTorch.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -32,14 +32,14 @@ std::string run(std::uint32_t trainers, Function function, Arguments... argument
   }
 }
 
-// -- a run that PyTorch has recorded ----------------------------------------------------------
+// -- a run recorded with PyTorch --------------------------------------------------------------
 
 std::map<std::string, tensor> reference_run() {
   const named_tensors all = load_safetensors(TROUPE_REFERENCE_RUNS "/mlp_mse.safetensors");
   return {all.begin(), all.end()};
 }
 
-/// The weights `init` or `final` as the state of linear, ReLU, linear.
+/// Returns the weights `init` or `final` as the state of linear, ReLU, linear.
 named_tensors state_of(const std::map<std::string, tensor>& run, const std::string& which) {
   return {{"0.weight", run.at(which + ".dense.0.weight")},
           {"0.bias", run.at(which + ".dense.0.bias")},
@@ -47,7 +47,7 @@ named_tensors state_of(const std::map<std::string, tensor>& run, const std::stri
           {"2.bias", run.at(which + ".dense.1.bias")}};
 }
 
-/// The rows of a step, of so many columns.
+/// Returns `count` rows of `columns` numbers from row `first` on.
 tensor rows_of(const tensor& all, std::size_t first, std::size_t count, std::size_t columns) {
   return tensor::of<float>({count, columns}, all.as<float>().subspan(first * columns, count * columns));
 }
@@ -92,7 +92,7 @@ TEST(State, StartsFromPyTorchsWeightsAndTrainsAsPyTorch) {
 
 // -- files --------------------------------------------------------------------------------
 
-/// A path in the temporary folder, where nothing is left in the end.
+/// A path in the temporary folder; the file is removed in the end.
 class temporary_file {
  public:
   temporary_file() : path_(::testing::TempDir() + "troupe_state_" + std::to_string(::getpid()) + ".safetensors") {}
@@ -133,7 +133,7 @@ TEST(Safetensors, NameWhatIsWrong) {
   EXPECT_NE(error_of([&] { save_safetensors("/does/not/exist", {{"x", x}}); }), "no error");
 }
 
-// A header as published files have it: null metadata, and a tensor of a type that is not read.
+// A header as published files have it: null metadata, and a tensor of an unsupported type.
 TEST(Safetensors, AreReadByNameBesideOnesOfOtherTypes) {
   const std::string header = R"({"__metadata__":null,"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                              R"("scale":{"dtype":"F8_E8M0","shape":[4],"data_offsets":[4,8]}})";

@@ -1,4 +1,4 @@
-// One signal ends a program of a user's own, whatever it is at: what does not return is named, with exit code 1.
+// One signal ends a user's program, whatever it does: code that does not return is named, with exit code 1.
 
 #include <gtest/gtest.h>
 
@@ -15,12 +15,12 @@ namespace {
 
 constexpr const char* overdue = "stubborn_program: error: not ended within 5 s after the stop request: ";
 
-/// All that the program writes that is stubborn in that way, after one SIGTERM when it has come to that; at the end
-/// `status` and its exit code.
+/// Returns the output of the program that is stubborn in that way, after one SIGTERM once it has reached that point,
+/// then `status` and its exit code.
 std::string said_by(const std::string& way, const std::string& options) {
   const trace::temporary_folder folder;
   const std::string mark = (folder.path() / "mark").string();
-  // (A shell has what it starts with & ignore SIGINT.)
+  // (A shell makes background commands ignore SIGINT.)
   const std::string command = "TMPDIR=" + folder.path().string() + " " + TROUPE_STUBBORN_PROGRAM + " --way " + way +
                               " --mark " + mark + " " + options + " 2>&1 & while kill -0 $! && ! ls " + mark +
                               "; do sleep 0.05; done >/dev/null 2>&1; kill -TERM $!; wait $!; echo status $?";
@@ -51,13 +51,13 @@ TEST(StopGraceTiming, EndsAFunctionThatComputesOrBlocksAndNamesIt) {
   }
 }
 
-/// Its process is killed, so that the pipe of its output ends.
+/// Its process is killed, which closes the pipe of its output.
 TEST(StopGraceTiming, EndsAFunctionOfAnotherProcessAndNamesItsRank) {
   expect_matches(said_by("sleeps", "--processes"),
                  R"(trainer 1 \([^)]*pid \d+\) has not returned from its own function or loop)");
 }
 
-/// No thread is left for the master, which could say what others wait for.
+/// The master has no thread left to report what others wait for.
 TEST(StopGraceTiming, NamesTheFunctionThatHasTheOnlyThread) {
   expect_named(said_by("spins", "--threads 1"), "trainer 1 has not returned from its function, after step 10; ");
 }
@@ -87,7 +87,7 @@ TEST(StopGraceTiming, IsNotForAProgramThatEndsInTime) {
   }
 }
 
-/// With checkpoints too: the last one that is there is whole.
+/// Also with checkpoints: the last one is complete.
 TEST(StopGraceTiming, LeavesTheLastCheckpointWhole) {
   const trace::temporary_folder folder;
   const std::string saving = "--save " + (folder.path() / "saved").string() + " --checkpoint-every 5 --restarts 1";

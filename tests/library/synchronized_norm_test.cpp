@@ -1,6 +1,6 @@
-// Goal: batch normalisation over all trainers of a program trains as one trainer with all of their samples does, and as
-// a job does; what cannot meet is named. Method: the same samples by one, two and three trainers, evenly, unevenly and
-// in parts; the job with the same layers; programs that are wrong.
+// Goal: batch normalization over all trainers of a program trains like one trainer with all of their samples, and like
+// a job; trainers that cannot synchronize are named. Method: the same samples on one, two and three trainers, evenly,
+// unevenly and in parts; the job with the same layers; faulty programs.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using floats = std::vector<float>;
 
-constexpr std::size_t samples = 12;  // of a part, of all trainers together
+constexpr std::size_t samples = 12;  // of a part, over all trainers
 constexpr std::uint64_t steps = 8;
 
 nn::batch_norm norm(std::size_t channels, bool synchronized = true) {
@@ -42,7 +42,7 @@ struct images {
   std::vector<std::int64_t> classes;
 };
 
-/// Samples `first` up to `end` of a part of a step.
+/// Samples [first, end) of a part of a step.
 images images_of(std::uint64_t step, std::uint64_t part, std::size_t first, std::size_t end) {
   images made{tensor({end - first, 1, 5, 4}), {}};
   for (std::size_t n = first; n < end; ++n) {
@@ -54,7 +54,7 @@ images images_of(std::uint64_t step, std::uint64_t part, std::size_t first, std:
   return made;
 }
 
-/// How many samples of each part each trainer has.
+/// The number of samples that each trainer has of each part.
 using shares = std::vector<std::vector<std::size_t>>;
 
 struct outcome {
@@ -63,7 +63,7 @@ struct outcome {
   std::string digest = {};
 };
 
-/// Losses are scaled so that the mean over the trainers that have a batch is the mean of all samples of all parts.
+/// Losses are scaled so that the mean over the trainers with a batch is the mean of all samples of all parts.
 task<> train(trainer me, shares parts, bool synchronized, outcome* result) {
   auto model = me.data_parallel(network(synchronized));
   distributed_optimizer optimizer(sgd{.lr = 0.2, .momentum = 0.9}, model);
@@ -90,7 +90,7 @@ task<> train(trainer me, shares parts, bool synchronized, outcome* result) {
     if (me.rank() == 0) result->losses.push_back(loss.item());
   }
   if (me.rank() != 0) co_return;
-  auto context = me.no_grad();  // asks nobody
+  auto context = me.no_grad();  // does not synchronize
   model(context, images_of(0, 0, 0, 3).x);
   result->weights = model.parameters();
 }
@@ -158,7 +158,7 @@ TEST_F(SynchronizedNormGpu, TrainsAsOnTheProcessor) {
   EXPECT_LT(distance(trained(uneven, true, {"--device", "cuda"}), trained(uneven)), 2e-4);
 }
 
-// -- the same as a job ------------------------------------------------------------------------
+// -- compared with a job ----------------------------------------------------------------------
 
 const char* const layers_of_job = R"([
     {"kind": "conv2d", "out_channels": 4, "kernel": 3}, {"kind": "batch_norm", "synchronized": true}, {"kind": "relu"},
@@ -179,7 +179,7 @@ TEST(SynchronizedNorm, HasTheDigestOfTheJobWithTheSameLayers) {
 
 // -- below a module on a server -----------------------------------------------------------------
 
-/// The way back through the norm begins when a server has answered.
+/// The backward pass through the norm starts when a server has answered.
 task<> train_below_server(trainer me, remote_module<nn::linear> last, std::vector<double>* losses) {
   auto first = me.data_parallel(nn::linear(20, 4));
   auto model = me.data_parallel(norm(4));
@@ -216,13 +216,13 @@ TEST(SynchronizedNorm, GoesBackWhenAServerHasAnswered) {
   }
 }
 
-// -- what is wrong --------------------------------------------------------------------------------
+// -- errors ---------------------------------------------------------------------------------------
 
 tensor rows_of(std::size_t count) { return tensor::of<float>({count, 2}, floats(count * 2, 1)); }
 
 enum class mistake { returns, own_way, says_nothing, callback, other_replica, collective };
 
-/// Holds a module that synchronises, and does not say so.
+/// Holds a module that synchronizes, without declaring it.
 class holder : public nn::module {
  public:
   std::string type() const override { return "holder"; }
@@ -287,7 +287,7 @@ TEST(SynchronizedNorm, IsRefusedWhereItCannotBe) {
                 {"the forward pass of batch_norm first waits for other trainers", "not in a callback"});
 }
 
-/// Says so.
+/// Declares it.
 class honest_holder final : public holder {
  public:
   bool synchronizes() const override { return true; }
@@ -325,7 +325,7 @@ TEST(SynchronizedNorm, IsRefusedOnAServer) {
   expect_within(told, {"holder: a module in it synchronizes, which only replicas can"});
 }
 
-/// Trainer 0 waits in its pass when trainer 1 fails.
+/// Trainer 0 waits in its pass while trainer 1 fails.
 task<> fail_beside(trainer me, std::shared_ptr<int> held) {
   const auto mine = held;
   auto model = me.data_parallel(norm(2));

@@ -1,4 +1,4 @@
-// Tables of programs: the rows that they begin with, their names in errors, and states that come and go.
+// Tables of programs: their initial rows, their names in errors, and saved and loaded states.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using options = nn::embedding_bag::options;
 const std::vector<std::int64_t> first_ids = {1, 2};
 const std::vector<std::int64_t> offsets = {0, 1};
 
-/// What a program with such tables, on one server, throws.
+/// Returns the error of a program with these tables on one server.
 template <class Function, class... More>
 std::string run(const std::vector<options>& made, Function function, More... more) {
   test::arguments given({"--quiet"});
@@ -46,7 +46,7 @@ task<> read(trainer /*me*/, std::vector<table> all, std::vector<std::vector<floa
   }
 }
 
-/// The rows of a table, which is in the same place whatever it begins with.
+/// Returns a table's initial rows; calls differ in `init` only.
 std::vector<float> rows_of(const nn::row_init& init) {
   std::vector<std::vector<float>> rows;
   EXPECT_EQ(run({{.num_embeddings = 50, .embedding_dim = 3, .init = init}}, read, &rows), "no error");
@@ -194,14 +194,14 @@ task<> step(trainer me, const distributed_optimizer& optimizer, const table& row
   co_await optimizer.step(context);
 }
 
-/// Trains a table, gives its state to the others, and trains one of these on with the same optimizer.
+/// Trains a table, loads its state into the others, and continues to train one of these with the same optimizer.
 task<> hand_over(trainer me, std::vector<table> all) {
   const distributed_optimizer optimizer(adam{.lr = 0.1}, all.at(0));
   co_await step(me, optimizer, all.at(0));
   const named_tensors weights = co_await all.at(0).state_dict();
   EXPECT_EQ(names_of(weights), std::vector<std::string>{"weight"});
   EXPECT_EQ(weights.at(0).second.shape(), shape(5, 2));
-  co_await all.at(1).load_state_dict(weights);  // a fresh one
+  co_await all.at(1).load_state_dict(weights);  // a fresh table
   const named_tensors there = co_await all.at(1).state_dict();
   EXPECT_EQ(numbers_of(there.at(0).second), numbers_of(weights.at(0).second));
 
@@ -230,7 +230,7 @@ TEST(TableState, GoesIntoOtherTables) {
   EXPECT_EQ(run(made, hand_over), "no error");
 }
 
-/// What a load throws, for `EXPECT`.
+/// Returns the error of a load, for `EXPECT`.
 task<std::string> error_of_load(table into, named_tensors state) {
   std::string what = "no error";
   try {
@@ -241,7 +241,7 @@ task<std::string> error_of_load(table into, named_tensors state) {
   co_return what;
 }
 
-/// Gives each table the state of the first.
+/// Loads the state of the first table into each table.
 task<> give_to_all(trainer /*me*/, std::vector<table> all, std::vector<std::string> optimizers,
                    std::vector<std::string>* errors) {
   std::vector<distributed_optimizer> made;
@@ -251,7 +251,7 @@ task<> give_to_all(trainer /*me*/, std::vector<table> all, std::vector<std::stri
     const std::string what = co_await error_of_load(all[i], whole);
     errors->push_back(what);
   }
-  const named_tensors unnamed(whole.begin(), whole.end() - 1);  // as 0.1.0 has written it
+  const named_tensors unnamed(whole.begin(), whole.end() - 1);  // as written by 0.1.0
   const std::string what = co_await error_of_load(all[1], unnamed);
   errors->push_back(what);
 }

@@ -1,4 +1,4 @@
-// Tasks and futures, on an executor that the test drives.
+// Tasks and futures on an executor that the test drives.
 
 #include "troupe/task.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 using test::queue_executor;
 
-/// What a running task has told the test.
+/// What a task has reported to the test.
 struct outcome {
   bool ended = false;
   std::string error;

@@ -1,5 +1,5 @@
-// The example of tensor parallelism: the losses of the whole network in double, for any number of slices; the same bits
-// in one process and in several.
+// The example of tensor parallelism: the whole network's losses in double, for any number of slices; the same bits in
+// one process and in several.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ class whole_layer {
     return y;
   }
 
-  /// Takes a step, and returns the gradient of the last input.
+  /// Takes a step, and returns the gradient with respect to the last input.
   reals backward(const reals& of_y) {
     const std::size_t samples = of_y.size() / out_;
     reals of_x(samples * in_);
@@ -75,7 +75,7 @@ class whole_layer {
   reals x_;
 };
 
-/// The batches of 32 samples of so many replicas, one behind the other.
+/// The replicas' batches of 32 samples each, concatenated.
 reals inputs_of(std::uint64_t step, std::uint64_t replicas) {
   reals x;
   for (std::uint64_t replica = 0; replica < replicas; ++replica) {
@@ -88,7 +88,7 @@ reals inputs_of(std::uint64_t step, std::uint64_t replicas) {
   return x;
 }
 
-/// The losses before each of so many steps of the network of the example.
+/// Returns the losses before each step of the example's network.
 reals losses_of_the_whole(std::uint64_t seed, std::uint64_t steps, std::uint64_t replicas) {
   std::vector<whole_layer> layers;
   for (std::uint64_t pair = 0; pair < 2; ++pair) {
@@ -99,7 +99,7 @@ reals losses_of_the_whole(std::uint64_t seed, std::uint64_t steps, std::uint64_t
   for (std::uint64_t step = 0; step < steps; ++step) {
     const reals inputs = inputs_of(step, replicas);
     reals x = inputs;
-    std::vector<reals> before(layers.size());  // the gelus
+    std::vector<reals> before(layers.size());  // the inputs of the gelus
     for (std::size_t i = 0; i < layers.size(); ++i) {
       x = before[i] = layers[i].forward(x);
       if (i % 2 == 0)
@@ -137,7 +137,7 @@ reals losses_in(const std::string& output) {
   return losses;
 }
 
-/// Expects of the example the losses of the whole network, whose batch is that of all replicas.
+/// Expects that the example has the whole network's losses, whose batch is all replicas' batches.
 void expect_losses(const std::string& options, const reals& expected) {
   EXPECT_LT(expected[60], 0.8 * expected[0]) << "it learns";
   const reals losses = losses_in(output_of("tensor_parallel", "--seed 5 --steps 61 --report 1 " + options));

@@ -1,4 +1,4 @@
-// Networks in slices: the bits of a job with as many, the whole network's numbers, checkpoints, and what is refused.
+// Networks in slices: the same bits as a job with as many slices, the whole network's numbers, checkpoints, and errors.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using test::error_of;
 using test::run_with;
 using embedding_bag = nn::embedding_bag;
 
-// -- beside the job -------------------------------------------------------------------------
+// -- compared with a job --------------------------------------------------------------------
 
 constexpr int epochs = 3;
 constexpr std::size_t dim = 16;
@@ -37,7 +37,7 @@ model::job job_with(const std::vector<model::setting>& given) {
   return model::parse_job(all).value();
 }
 
-/// The network of the job, whose layers' weights are drawn otherwise than those of a program's sequential.
+/// The job's network; a job initializes its layers with other random keys than a program's `sequential`.
 nn::sequential network_of_job() { return nn::sequential(nn::linear(dim, 32), nn::relu(), nn::linear(32, 8)); }
 named_tensors weights_of_job() {
   const model::job what = job_with({});
@@ -49,7 +49,7 @@ named_tensors weights_of_job() {
   return state;
 }
 
-/// The first slice looks the rows up for the others.
+/// The first slice looks up the rows for the others.
 task<> train_tutorial(trainer me, remote_module<embedding_bag> embedding, std::uint32_t slices) {
   const std::uint32_t slice = me.rank() % slices, replica = me.rank() / slices;
   std::vector<std::uint32_t> ranks(slices);
@@ -95,12 +95,12 @@ TEST(TensorParallel, ClipsAsTheJobDoes) {
   EXPECT_EQ(digest({.trainers = 4, .clip_norm = 0.02}, 2), digest_of_job(job));
 }
 
-// -- beside the whole network ---------------------------------------------------------------
+// -- compared with the whole network --------------------------------------------------------
 
 constexpr std::size_t features = 6;
 constexpr std::size_t classes = 3;
 
-/// Two pairs; with buffers and random numbers between them.
+/// Two pairs of sliced layers, with buffers and random numbers between them.
 nn::sequential network() {
   return nn::sequential(nn::linear(features, 8), nn::relu(), nn::linear(8, 8), nn::batch_norm({.channels = 8}),
                         nn::dropout(0.25), nn::linear(8, 12), nn::gelu(), nn::linear(12, classes));
@@ -125,7 +125,7 @@ struct training {
   int steps = 6;
   int break_after = 0;
   std::vector<std::vector<double>> losses = {};  ///< by rank
-  tensor outputs = {};                           ///< of rank 0, in the end, without training
+  tensor outputs = {};                           ///< of rank 0, at the end, without training
 };
 
 task<> train(trainer me, training* how) {
@@ -193,7 +193,7 @@ TEST(TensorParallel, IsResumedWithTheBitsOfTheUnbrokenRun) {
   }
 }
 
-/// The first slice has computed the input, the others have been given it.
+/// The first slice has computed the input; the others were given it.
 task<> train_with_given_inputs(trainer me, std::vector<std::vector<float>>* outputs) {
   auto model = me.data_parallel(
       nn::sequential(nn::linear(features, 8), nn::relu(), nn::linear(8, 40), nn::dropout(0.5)), {.tensor_parallel = 2});
@@ -227,7 +227,7 @@ task<> exchange_states(trainer me, named_tensors whole, std::vector<named_tensor
   auto model = me.data_parallel(network(), {.tensor_parallel = 2});
   model.load_state_dict(whole);
   states->at(me.rank()) = model.state_dict();
-  model.load_state_dict(states->at(me.rank()));  // its own form, too
+  model.load_state_dict(states->at(me.rank()));  // also in its own form
   auto context = me.no_grad();
   outputs->at(me.rank()) = model(context, make_batch(1, 0).x);
   co_return;
@@ -255,7 +255,7 @@ TEST(TensorParallel, LoadsTheWholeNetworksState) {
     EXPECT_NEAR(outputs[0].as<float>()[i], expected.as<float>()[i], 1e-5);
     EXPECT_EQ(outputs[0].as<float>()[i], outputs[1].as<float>()[i]);
   }
-  // [8, 6] by its outputs, and [8, 8] by its inputs.
+  // Layer 0's [8, 6] is split by its outputs, layer 2's [8, 8] by its inputs.
   const auto numbers = [](const named_tensors& of, const std::string& name) {
     const auto found = std::ranges::find(of, name, &named_tensors::value_type::first);
     return found == of.end() ? tensor({0}) : found->second;
@@ -274,7 +274,7 @@ TEST(TensorParallel, LoadsTheWholeNetworksState) {
   }
 }
 
-// -- what is refused ------------------------------------------------------------------------
+// -- errors ---------------------------------------------------------------------------------
 
 template <class Network>
 std::string refusal(std::uint32_t trainers, Network network, data_parallel_options options) {
@@ -314,7 +314,7 @@ TEST(TensorParallelErrors, NameWhatCannotBeCut) {
       "use one that does not, as batch_norm without .synchronized");
 }
 
-/// One slice is in a pass, and the other in a step.
+/// One slice is in a pass, the other in a step.
 TEST(TensorParallelErrors, NameSlicesThatWaitForEachOther) {
   const std::string text = error_of(2, [](trainer me) -> task<> {
     auto model = me.data_parallel(network(), {.tensor_parallel = 2});
@@ -326,7 +326,7 @@ TEST(TensorParallelErrors, NameSlicesThatWaitForEachOther) {
   EXPECT_FINDS(text, "wait for each other");
 }
 
-/// The slices of a replica take the same batch.
+/// The slices of a replica must use the same batch.
 TEST(TensorParallelErrors, NameSlicesWithOtherBatches) {
   const std::string text = error_of(2, [](trainer me) -> task<> {
     auto model = me.data_parallel(network(), {.tensor_parallel = 2});

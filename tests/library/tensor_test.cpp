@@ -30,7 +30,7 @@ TEST(Tensors, NameASizeThatNoMemoryHas) {
   EXPECT_EQ(text(shape(std::size_t{1} << 62)), std::string("a tensor [4611686018427387904]") + rest);
   EXPECT_EQ(text(shape(std::size_t{1} << 32, std::size_t{1} << 32)),
             std::string("a tensor [4294967296, 4294967296]") + rest);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // theirs ends the program
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // the sanitizer's allocator ends the program
   EXPECT_EQ(text(shape(std::size_t{1} << 60)),
             "a tensor [1152921504606846976] of float32: there is no memory for its 4611686018427387904 bytes; try a "
             "smaller one");

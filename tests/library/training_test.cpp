@@ -1,4 +1,4 @@
-// Trainer functions on servers and trainers of one process, against the program's own trainer and closed forms.
+// Trainer functions with servers and trainers in one process, compared with the program's own trainer and closed forms.
 
 #include <gtest/gtest.h>
 
@@ -76,13 +76,13 @@ TEST(Training, HasTheProgramsBitsWithOtherSeedsTrainersAndOptimizers) {
             digest_of_program({{"dense-optimizer", "sgd:momentum=0.9"}, {"sparse-optimizer", "sgd:momentum=0.9"}}));
 }
 
-// -- a layer of one's own -------------------------------------------------------------
+// -- a user's layer -------------------------------------------------------------------
 
 /// Two classes; rank r has one sample, with both features r + 1, of class r.
 struct by_hand {
   std::vector<double> weights = {1, 1};
 
-  /// `passes`: how often the layer is applied. The gradient of softmax cross-entropy is p - [class].
+  /// Applies the layer `passes` times. The gradient of softmax cross-entropy is p - [class].
   void step(int passes, double lr) {
     std::vector<double> gradient(2);
     for (int rank = 0; rank < 2; ++rank) {
@@ -135,7 +135,7 @@ task<> train_unevenly(trainer me, std::vector<float>* weights) {
   const std::vector<float> features = {1, 1};
   for (int step = 0; step < 4; ++step) {
     auto context = me.new_context();
-    if (me.rank() == 0 || step < 2)  // rank 1 has no data any more, and counts in no mean
+    if (me.rank() == 0 || step < 2)  // rank 1 has no more data, and counts in no mean
       co_await context.backward(
           nn::cross_entropy(context, model(context, tensor::of<float>({1, 2}, features)), target));
     co_await optimizer.step(context);
@@ -147,7 +147,7 @@ TEST(Training, CountsOnlyTrainersWithABatch) {
   test::made_cluster cluster;
   std::vector<float> weights;
   cluster.run(2, train_unevenly, &weights);
-  // Both have the same sample, so the mean is that of one trainer, whoever has it.
+  // Both have the same sample, so the mean is the same with one trainer or two.
   std::vector<double> expected = {1, 1};
   for (int step = 0; step < 4; ++step) {
     const double p = std::exp(expected[0]) / (std::exp(expected[0]) + std::exp(expected[1]));
@@ -160,7 +160,7 @@ TEST(Training, CountsOnlyTrainersWithABatch) {
 
 // -- errors ---------------------------------------------------------------------------
 
-/// What a run of `function` throws.
+/// Returns the error of a run of `function`.
 template <class Function, class... More>
 std::string error_of(Function function, std::uint32_t trainers, More... more) {
   test::made_cluster cluster;
@@ -206,7 +206,7 @@ TEST(TrainingErrors, NameATrainerThatReturnsBeforeTheOthers) {
         "data takes them with an empty context; trainer 1 has taken step 4");
 }
 
-/// Trainer 0 takes a step less, and returns when trainer 1, which nothing holds up, has long returned.
+/// Trainer 0 takes one step less, and returns long after trainer 1, which never has to wait.
 task<> return_last(trainer me, remote_module<nn::embedding_bag> embedding, std::atomic<bool>* other_has_returned) {
   distributed_optimizer optimizer(sgd{}, embedding);
   const std::vector<std::int64_t> ones = {1};
@@ -273,7 +273,7 @@ TEST(TrainingErrors, NameOptimizersThatDisagree) {
   EXPECT_NE(text.find("another trainer has chosen"), std::string::npos) << text;
 }
 
-/// Trainer 0's second lookup waits for trainer 1's first step, which trainer 1 takes only when the lookup is late.
+/// Trainer 0's second lookup waits for trainer 1's first step, which trainer 1 takes only once the lookup is late.
 task<> look_up_in_time(trainer me, remote_module<nn::embedding_bag> embedding) {
   distributed_optimizer optimizer(sgd{.lr = 0.1}, embedding);
   const std::vector<std::int64_t> ones = {1};
@@ -347,7 +347,7 @@ TEST(Cluster, TakesAnAddressToListenAt) {
   ::unsetenv("TROUPE_TOKEN");
 }
 
-/// A layer that somebody has not finished.
+/// An unfinished layer: it has no backward pass.
 class without_backward : public nn::module {
  public:
   std::string type() const override { return "without_backward"; }

@@ -1,4 +1,4 @@
-// What users' mistakes and their modules' exceptions are called in errors.
+// How errors describe users' mistakes and their modules' exceptions.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ std::string error_of_hosted() {
 
 // -- gradients that are not finite ----------------------------------------------------
 
-/// Its loss is finite, its gradient is not.
+/// Its loss is finite, but not its gradient.
 class spoiled final : public scale {
  public:
   spoiled() : scale(2) {}
@@ -150,7 +150,7 @@ TEST(UserErrors, NameParametersOfHostedModulesThatCheckpointsCannotKeep) {
 
 // -- state that is empty --------------------------------------------------------------
 
-/// Notes what it is given.
+/// Records what it is given.
 struct kept {
   named_tensors state;
   named_tensors loaded = {{"none", {}}};

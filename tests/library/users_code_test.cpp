@@ -1,4 +1,4 @@
-// Which actors run users' code: the workers run them, never a thread that others wait for.
+// Which actors run users' code: it runs on worker threads, never on a thread that others wait for.
 
 #include <gtest/gtest.h>
 

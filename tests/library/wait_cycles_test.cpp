@@ -1,5 +1,6 @@
-// Goal: trainers that wait for each other are found, and no others. Method: drawn waits of trainers without actors,
-// compared with the closure of the graph; programs whose trainers miss each other, with deadlines that no test reaches.
+// Goal: trainers that wait for each other are found, and no others. Method: random waits of trainers without actors,
+// compared with the transitive closure of the graph; programs whose trainers wait for each other, with deadlines that
+// no test reaches.
 
 #include "troupe/runtime/wait_cycles.hpp"
 
@@ -23,7 +24,7 @@
 namespace troupe::wait_cycles_test {
 namespace {
 
-// -- drawn waits -----------------------------------------------------------------------------
+// -- random waits ----------------------------------------------------------------------------
 
 using graph = std::vector<std::vector<bool>>;  ///< [i][j]: trainer i waits for trainer j
 
@@ -59,7 +60,7 @@ class drawn_trainer final : public runtime::waiting_trainer {
   std::vector<probe_under_way>& mail_;
 };
 
-/// Returns for each trainer whether its waits lead back to it.
+/// Returns for each trainer whether its waits form a cycle through it.
 std::vector<bool> in_cycles(graph reached) {
   const std::size_t size = reached.size();
   for (std::size_t k = 0; k < size; ++k)
@@ -71,7 +72,7 @@ std::vector<bool> in_cycles(graph reached) {
   return found;
 }
 
-/// Which trainers find that they wait for ever, if probes come in a drawn order.
+/// Returns which trainers detect a deadlock if probes arrive in random order.
 std::vector<bool> found_in(const graph& waits, std::mt19937& random) {
   const auto size = static_cast<std::uint32_t>(waits.size());
   std::vector<probe_under_way> mail;
@@ -145,7 +146,7 @@ enum class mistake { barrier, reduction, receipt, way_back, pass };
 
 tensor rows() { return tensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 5}); }
 
-/// Trainer 0 takes an optimizer step, and trainer 1 waits for it elsewhere. `lines`: of their calls.
+/// Trainer 0 takes an optimizer step while trainer 1 waits for it elsewhere. `lines`: where they wait.
 task<> miss_step(trainer me, mistake what, std::vector<int>* lines) {
   auto model = me.data_parallel(nn::batch_norm({.channels = 2, .synchronized = what == mistake::pass}));
   distributed_optimizer optimizer(sgd{.lr = 0.1}, model);
@@ -177,7 +178,7 @@ task<> miss_step(trainer me, mistake what, std::vector<int>* lines) {
   co_await optimizer.step(context);
 }
 
-/// Expects both sides, with their places where there is an '@'.
+/// Expects both trainers' errors; '@' stands for a source location.
 void expect_told(mistake what, const std::string& first, const std::string& second) {
   std::vector<int> lines(2);
   const std::string told = test::error_of(2, miss_step, what, &lines);
@@ -208,7 +209,7 @@ TEST(WaitCycles, NameAPassThatSynchronizesAndACollective) {
               "trainer 1 calls the forward pass of batch_norm replica0@ as its 1st collective with trainers 0, 1");
 }
 
-/// Each waits for a tensor of the next one.
+/// Each trainer waits for a tensor from the next one.
 task<> wait_in_a_ring(trainer me, std::vector<int>* lines) {
   (*lines)[me.rank()] = __LINE__ + 1;
   co_await me.group().recv((me.rank() + 1) % me.trainers());
@@ -222,7 +223,7 @@ TEST(WaitCycles, AreNamedOfAnyLength) {
                            std::to_string((rank + 1) % 4) + test::place_at(file, lines[rank]) + "; ");
 }
 
-/// Trainer 1 returns two contexts early: it takes part in trainer 0's third step, and not in the fourth.
+/// Trainer 1 returns two contexts early: it takes part in trainer 0's third step, but not in the fourth.
 task<> return_within_a_step(trainer me, int* line) {
   auto model = me.data_parallel(nn::batch_norm({.channels = 2, .synchronized = true}));
   distributed_optimizer optimizer(sgd{.lr = 0.1}, model);

@@ -1,4 +1,4 @@
-// A program with a fault, which `--fault` chooses.
+// A program with the fault that `--fault` chooses.
 
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> table, std::string fau
   }
 }
 
-/// An object whose method does not come back.
+/// An object whose method never returns.
 class sleeper final : public remote_object {
  public:
   void sleep() {
@@ -55,7 +55,7 @@ task<> call(trainer me, remote_module<sleeper> one) {
   if (me.rank() == 1) co_await one.call(&sleeper::sleep);
 }
 
-/// Whether this is a process that --processes has started for a trainer.
+/// Whether --processes started this process for a trainer.
 bool is_trainer_process(int argc, char** argv) {
   for (int i = 0; i + 1 < argc; ++i)
     if (std::strcmp(argv[i], "--role") == 0 && std::strcmp(argv[i + 1], "trainer") == 0) return true;

@@ -1,5 +1,5 @@
-// A program that does not end when it is told to, in a way which `--way` chooses. It makes the file `--mark` when it
-// has come to that.
+// A program that does not end when it is signalled; `--way` chooses what it does instead. It creates the file `--mark`
+// once it has reached that point.
 
 #include <chrono>
 #include <cstdint>
@@ -23,7 +23,7 @@ void mark() { std::ofstream(mark_file) << "here\n"; }
   for (volatile std::uint64_t turns = 0;;) turns = turns + 1;
 }
 
-/// Trainer 1 does not come back after step 10; with a replica, the others wait for its gradient.
+/// Trainer 1 never returns after step 10; with a replica, the others wait for its gradient.
 task<> train(trainer me, std::string way) {
   auto model = me.data_parallel(nn::linear(4, 2));
   distributed_optimizer optimizer(sgd{.lr = 0.05}, model);
