@@ -1,5 +1,5 @@
-// What a group does about ranks and devices that are late: it waits as long as it may, on the actor system's clock,
-// which the tests move, and then ends with an error that says who is late.
+// A group with late ranks or devices: it waits until its timeout on the actor system's clock, which the tests advance,
+// and then ends with an error that names the late ones.
 
 #include <chrono>
 #include <memory>
@@ -25,25 +25,25 @@ constexpr std::chrono::milliseconds timeout = 1h;
 
 msg::header head(std::uint64_t step, std::uint64_t sequence) { return {1, step, 9, 0, sequence, 0}; }
 
-/// The share of a rank on the processor.
+/// A rank's share in host memory.
 msg::reduce host_share(std::uint64_t step, std::uint32_t rank) {
   return {head(step, rank + 1), rank, 0, 1, false, msg::tensor::own(2, 1, std::vector<float>{1, 2})};
 }
 
-/// Time for a group of actors: `expect_end_after` moves it.
+/// Controls the clock of a group of actors; `expect_end_after` advances it.
 class clock_stage : public staged_system {
  public:
   using staged_system::staged_system;
 
   void let_pass(std::chrono::milliseconds time) {
-    constexpr int parts = 100;  // the group looks at intervals
+    constexpr int parts = 100;  // the group checks its timeouts at intervals
     for (int i = 0; i < parts; ++i) {
       scheduler().advance_time(time / parts);
       run();
     }
   }
 
-  /// Expects that the group goes on for `allowed` from now on and then ends so.
+  /// Expects that the group runs for `allowed` from now on and then ends with this error.
   void expect_end_after(std::chrono::milliseconds allowed, const msg::allreduce_actor& group, errc code,
                         const std::vector<std::string>& words) {
     const auto reason = watch(group);
@@ -80,7 +80,7 @@ TEST(AllreduceDeadline, WaitsLongerForASumSinceOthersKnowWhoIsLate) {
   });
   const auto group = all.spawn(allreduce_group, std::uint64_t{1},
                                group_layout{{0, 1}, {msg::allreduce_actor(), silent}, 0, timeout, {}});
-  // So many numbers that each process sums a part of them.
+  // Large enough that each process sums a slice.
   constexpr std::size_t many = std::size_t{1} << 20;
   const auto ones = [](std::size_t count) { return msg::tensor::own(count, 1, std::vector<float>(count, 1.0F)); };
   const auto answer = all.ask<msg::reduced>(group, msg::reduce{head(2, 1), 0, 0, 1, false, ones(many)});
@@ -114,7 +114,7 @@ void on_two_devices(caf::actor_system_config& config) {
 
 using state = kernels::communicator::state;
 
-/// Holds up a stream: it is in a sum of two devices, to which the other one does not come.
+/// Blocks a stream with a sum over two devices that the other device never joins.
 class held_stream {
  public:
   explicit held_stream(kernels::device& of) : on_(of.make_stream()), numbers_(of.allocate(sizeof(float))) {
@@ -154,8 +154,8 @@ class AllreduceDeadlineGpu : public testing::Test {
     if (kernels::find_devices().devices.size() < 2) GTEST_SKIP() << "skipped: needs 2 CUDA devices";
   }
 
-  /// The share of a rank on its device, written by `on`. Its memory stays, as a trainer's does: the streams of a group
-  /// that has ended may still read it.
+  /// A rank's share in its device's memory, written by `on`. The memory is never freed, like a trainer's: the streams
+  /// of a group that has ended may still read it.
   static msg::reduce share(std::uint32_t rank, kernels::stream& on) {
     static auto* const kept = new std::vector<std::shared_ptr<std::byte>>;
     const auto memory = kept->emplace_back(on.device().allocate(2 * sizeof(float)));
@@ -171,7 +171,7 @@ class AllreduceDeadlineGpu : public testing::Test {
     answers given;
     for (msg::reduce& one : shares) given.push_back(all.ask<msg::reduced>(group, std::move(one)));
     all.run();
-    while (given.back()->pending()) {  // NCCL connects the devices
+    while (given.back()->pending()) {  // until NCCL has connected the devices
       std::this_thread::sleep_for(1ms);
       all.scheduler().advance_time(1ms);
       all.run();
@@ -204,7 +204,7 @@ TEST_F(AllreduceDeadlineGpu, ADeviceThatHangsEndsTheGroupAndWhatItGaveIsLost) {
   held.let_go();
 }
 
-/// For a child, whose device 1 fails while nobody but the group asks for it: device 0 waits for it.
+/// Runs in a child process. Device 1 fails while only the group polls it; device 0 waits for it.
 TEST_F(AllreduceDeadlineGpu, DISABLED_OneDeviceFails) {
   clock_stage all(on_two_devices);
   group_layout layout = group_layout::one_process(2);

@@ -1,4 +1,4 @@
-// The allreduce group: rank order, uneven ranks, agreement to stop, refusals.
+// The allreduce group: rank order, uneven ranks, agreement to stop, errors.
 
 #include "actors/allreduce_group.hpp"
 

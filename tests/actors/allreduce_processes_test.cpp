@@ -1,5 +1,5 @@
-// The allreduce group over several processes: the bits of one process, whatever the layout, the size of the bucket and
-// the order in which messages come; and an end with the reason where shares do not fit.
+// The allreduce group over several processes: the same bits as in one process, for all layouts, bucket sizes and
+// message orders, and an end with the reason if shares do not match.
 
 #include <functional>
 #include <numeric>
@@ -19,7 +19,7 @@ class AllreduceProcesses : public stage {
     bool save = false;
   };
 
-  /// The group of each process; each reaches the others through actors that stand for them.
+  /// Spawns each process's group; each reaches the others through stand-in actors.
   std::vector<msg::allreduce_actor> spawn_groups(const std::vector<std::uint32_t>& process_of_rank) {
     const std::uint32_t processes = *std::max_element(process_of_rank.begin(), process_of_rank.end()) + 1;
     std::vector<std::shared_ptr<msg::allreduce_actor>> targets;
@@ -62,7 +62,7 @@ class AllreduceProcesses : public stage {
             share.save};
   }
 
-  /// What every rank gets, in order of ranks; `seed` 0: in order.
+  /// Returns every rank's answer, by rank. Messages arrive in an order drawn from `seed`; 0: in order.
   std::vector<msg::reduced> exchange(const std::vector<std::uint32_t>& process_of_rank,
                                      const std::vector<rank_share>& shares, std::uint64_t seed) {
     const auto groups = spawn_groups(process_of_rank);
@@ -78,7 +78,7 @@ class AllreduceProcesses : public stage {
     return all;
   }
 
-  /// Numbers of very different sizes, so that another order of summing gives other bits.
+  /// Numbers of very different magnitudes, so that a different order of summing gives different bits.
   static std::vector<rank_share> random_shares(std::size_t ranks, std::size_t count, std::uint64_t seed) {
     model::random_sequence random(model::mix(seed));
     std::vector<rank_share> shares(ranks);
@@ -100,13 +100,13 @@ class AllreduceProcesses : public stage {
     }
   }
 
-  /// A group of rank 0 that has two others, ranks 1 and 2, in another process, of which nothing comes back.
+  /// The group of rank 0; ranks 1 and 2 are in another process, which never answers.
   msg::allreduce_actor lonely_group() {
     const auto nobody = stand_in(std::make_shared<msg::allreduce_actor>());
     return spawn(allreduce_group, std::uint64_t{1}, group_layout{{0, 1, 1}, {msg::allreduce_actor(), nobody}, 0});
   }
 
-  /// Expects that the messages end the group with an error of that code that has `words`.
+  /// Expects that the messages end the group with an error with this code whose text contains `words`.
   template <class... Messages>
   void expect_end(const msg::allreduce_actor& group, protocol::errc code, const std::string& words,
                   Messages... messages) {
@@ -126,8 +126,8 @@ class AllreduceProcesses : public stage {
     return {head(step), rank, 0, 1, false, first, count, msg::tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
   }
 
-  /// A trainer's part in `steps` steps of two buckets: as a trainer does, it waits for both means before the next step.
-  /// `check` is called with each mean, which are counted in `means`.
+  /// One trainer's `steps` steps of two buckets. Like a trainer, it waits for both means before the next step. Calls
+  /// `check` with each mean, and counts them in `means`.
   void take_part(const msg::allreduce_actor& group, std::uint32_t rank, std::uint64_t steps,
                  std::function<rank_share(std::uint64_t step, std::uint32_t bucket)> share,
                  std::function<void(const msg::reduced&)> check, std::shared_ptr<std::size_t> means) {
@@ -159,7 +159,8 @@ class AllreduceProcesses : public stage {
 const std::vector<std::vector<std::uint32_t>> layouts = {{0, 1},       {0, 1, 2},    {0, 0, 1},         {1, 0, 1, 2, 0},
                                                          {2, 1, 1, 0}, {0, 1, 2, 3}, {3, 1, 0, 4, 2, 1}};
 
-// Whole up to 64 KiB for all other processes, of many processes gathered up to 64 KiB, in slices beyond.
+// Whole if at most 64 KiB go to all other processes together; gathered up to 64 KiB by four or more processes; in slices
+// beyond.
 constexpr std::size_t counts[] = {1, 3, 1000, 8192, 16384, 16385, 40'003};
 
 TEST_F(AllreduceProcesses, EveryLayoutGivesTheBitsOfOneProcess) {
@@ -278,7 +279,7 @@ TEST_F(AllreduceProcesses, SharesThatCannotBeUnderWayEndTheGroupWithTheReason) {
 
 TEST_F(AllreduceProcesses, AProcessSpeaksForItsOwnRanksOnly) {
   const auto nobody = stand_in(std::make_shared<msg::allreduce_actor>());
-  constexpr std::size_t third = 20'000;  // so that each process sums up a slice
+  constexpr std::size_t third = 20'000;  // so that each process sums a slice
   for (const bool honest : {true, false}) {
     const auto target = std::make_shared<msg::allreduce_actor>();
     const auto first = stand_in(target);

@@ -1,5 +1,5 @@
-// Goal: a gradient finds the bags of its own lookup and no others', once, and only so many lookups are kept. Method:
-// lookups and gradients made from blobs that share memory or hold the same numbers apart from each other.
+// Goal: a gradient finds the bags of its own lookup and no others, once, and the number of lookups kept is bounded.
+// Method: lookups and gradients made from blobs that share memory, or hold equal numbers in separate memory.
 
 #include "actors/bag_cache.hpp"
 
@@ -71,7 +71,7 @@ TEST(BagCache, WhatWasLookedUpIsNotKeptAlive) {
 TEST(BagCache, WhatIsGoneMakesRoom) {
   bag_cache kept(2);
   const msg::bag_lookup first = lookup_of({1}, {0});
-  kept.put(kernels::host_stream(), lookup_of({2}, {0}));  // gone at once
+  kept.put(kernels::host_stream(), lookup_of({2}, {0}));  // freed at once
   kept.put(kernels::host_stream(), first);
   kept.put(kernels::host_stream(), lookup_of({3}, {0}));
   EXPECT_EQ(taken(kept, first), numbers{1});
@@ -94,7 +94,7 @@ TEST(BagCache, TheOldestGoesWhenThereAreTooMany) {
   for (const msg::bag_lookup& one : asked) kept.put(kernels::host_stream(), one);
   EXPECT_EQ(taken(kept, asked[0]), numbers());
   EXPECT_EQ(taken(kept, asked[1]), numbers{2});
-  kept.put(kernels::host_stream(), asked[0]);  // in the place that has become free
+  kept.put(kernels::host_stream(), asked[0]);  // in the slot that has become free
   EXPECT_EQ(taken(kept, asked[2]), numbers{3});
   EXPECT_EQ(taken(kept, asked[0]), numbers{1});
 }

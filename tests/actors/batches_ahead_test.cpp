@@ -1,4 +1,4 @@
-// Batches that other threads make ahead.
+// Batches that other threads prepare ahead.
 
 #include "actors/batches_ahead.hpp"
 
@@ -18,10 +18,10 @@
 namespace troupe::actors {
 namespace {
 
-using made = caf::expected<std::uint64_t>;  // batches that are their steps
+using made = caf::expected<std::uint64_t>;  // batches are their step numbers
 using ahead = batches_ahead<made>;
 
-/// Makes batches that know their step, and counts how often.
+/// Makes batches that are their step numbers, and counts how often each is made.
 class counted_batches {
  public:
   made make(std::uint64_t step) {
@@ -38,7 +38,7 @@ class counted_batches {
     std::unique_lock lock(mutex_);
     last_made_.wait(lock, [&] { return made_.contains(step); });
   }
-  /// By step; once nobody makes any more.
+  /// How often each step's batch was made. Requires that no thread makes batches any more.
   const std::map<std::uint64_t, int>& times() const { return made_; }
   std::thread::id thread_of(std::uint64_t step) const { return threads_.at(step); }
 

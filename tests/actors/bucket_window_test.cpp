@@ -1,4 +1,4 @@
-// Which buckets are under way.
+// Which buckets are in flight.
 
 #include "actors/bucket_window.hpp"
 

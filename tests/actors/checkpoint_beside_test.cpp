@@ -1,5 +1,5 @@
-// Checkpoints that are written while training goes on: whatever comes in between, in orders drawn from seeds, their
-// files have the bytes of those for which everybody stands still.
+// Checkpoints that are written during training: for all orders of messages drawn from seeds, their files have the bytes
+// of checkpoints for which all actors pause.
 
 #include <filesystem>
 #include <map>
@@ -13,7 +13,7 @@
 namespace troupe::actors::checkpoint_beside_test {
 namespace {
 
-/// Counts the pieces that are written after further steps have been applied; does something at the first one.
+/// Counts the pieces written after later steps were applied; calls a function at the first piece.
 class piece_watch : public fault_injector {
  public:
   piece_watch() { install_faults(this); }
@@ -35,7 +35,7 @@ class CheckpointBeside : public run_stage {
  protected:
   using settings = std::vector<model::setting>;
 
-  /// Rows of a skewed data set, in a table on each of two servers.
+  /// A skewed data set; each of two servers has a table.
   static settings job(const char* steps, settings more = {}) {
     settings all = {{"data", "synthetic"},   {"tables", "2"},  {"rows", "500"},        {"dim", "4"},
                     {"batch-size", "16"},    {"servers", "2"}, {"trainers", "2"},      {"steps", steps},
@@ -44,7 +44,7 @@ class CheckpointBeside : public run_stage {
     return all;
   }
 
-  /// Runs the job with checkpoints; messages are handled in an order of this seed (0: as they come).
+  /// Runs the job with checkpoints; handles messages in an order drawn from `seed` (0: in order of arrival).
   void finish(const settings& what, const std::string& folder, std::uint64_t every, std::uint64_t seed,
               std::uint64_t memory = msg::any_memory) {
     taken_.clear();
@@ -62,7 +62,7 @@ class CheckpointBeside : public run_stage {
 
   void expect_done() { EXPECT_TRUE(answer_->value) << protocol::describe(answer_->error); }
 
-  /// The contents of the files of the checkpoint after `step`, by name.
+  /// Returns the contents of the files of the checkpoint after `step`, by name.
   static std::map<std::string, std::string> files_of(const std::string& folder, std::uint64_t step) {
     std::map<std::string, std::string> files;
     const auto seen = model::inspect_checkpoint(folder, step, model::inspection_depth::bytes);
@@ -80,7 +80,7 @@ class CheckpointBeside : public run_stage {
 struct run_kind {
   const char* name;
   std::vector<model::setting> more;
-  bool is_late = true;  ///< in some of the orders, steps are applied in the midst of writing
+  bool is_late = true;  ///< in some of the orders, steps are applied during the writing
 };
 
 class CheckpointBesideKinds : public CheckpointBeside, public testing::WithParamInterface<run_kind> {};

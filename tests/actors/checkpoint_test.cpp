@@ -1,5 +1,5 @@
-// Runs that save and go on: the final weights are those of an unbroken run, wherever it was broken and however many
-// servers it went on with; a checkpoint that cannot be taken does not end the run.
+// Runs that save and resume: the final weights are those of an unbroken run, wherever it was interrupted and however
+// many servers it resumed with; a failed checkpoint does not end the run.
 
 #include <sys/resource.h>
 
@@ -22,13 +22,13 @@ class CheckpointRun : public run_stage {
   }
   ~CheckpointRun() override { std::filesystem::remove_all(folder_); }
 
-  /// Keeps the rows in memory from run to run.
+  /// Keeps the rows in memory between runs.
   static void SetUpTestSuite() { rows_ = model::open_dataset(*model::parse_job({})).value(); }
   static void TearDownTestSuite() { rows_.reset(); }
 
   using settings = std::vector<model::setting>;
 
-  /// Adam and momentum, so that there is state of every kind, over epochs that a checkpoint may cut.
+  /// Adam and momentum, so that there is state of every kind; epochs that a checkpoint may divide.
   static settings adult(const char* servers, const char* steps) {
     return {{"batch-size", "2000"},
             {"dense-optimizer", "adam"},
@@ -55,7 +55,7 @@ class CheckpointRun : public run_stage {
     return observer;
   }
 
-  /// A run to its end, from the newest checkpoint if `resumes`, saving every `every` steps (0: only at the end).
+  /// Runs to the end, from the newest checkpoint if `resumes`; saves every `every` steps (0: only at the end).
   msg::run_result finish(const settings& what, bool saves, std::uint64_t every, bool resumes) {
     epochs_.clear();
     taken_.clear();
@@ -77,7 +77,7 @@ class CheckpointRun : public run_stage {
     return answer_->value.value_or(msg::run_result{});
   }
 
-  /// The steps of the checkpoints taken, with the clock of `jumping_clock` at hand.
+  /// Returns the steps of the checkpoints taken under a `jumping_clock`.
   std::vector<std::uint64_t> steps_by_time(const settings& what, std::uint64_t every) {
     jumping_clock clock;
     install_faults(&clock);
@@ -90,7 +90,7 @@ class CheckpointRun : public run_stage {
     return steps;
   }
 
-  /// Goes on by 100 s when server 0 applies step 7, and again at step 15.
+  /// Reads 100 s once server 0 applies step 7, and 200 s once it applies step 15.
   struct jumping_clock : fault_injector {
     void applying(std::uint32_t rank, std::uint64_t step) override {
       if (rank == 0) now = std::max<std::uint64_t>(now, step >= 15 ? 200 : step >= 7 ? 100 : 0);
@@ -105,11 +105,11 @@ class CheckpointRun : public run_stage {
   double by_time_ = 0;  ///< seconds between checkpoints
   std::vector<epoch_summary> epochs_;
   std::vector<checkpoint_summary> taken_;
-  bool time_counted_ = false;  ///< while one was written
+  bool time_counted_ = false;  ///< while a checkpoint was being written
   static inline std::shared_ptr<const model::dataset> rows_;
 };
 
-/// A checkpoint is reported before it is no longer being written.
+/// A checkpoint is reported while it still counts as being written.
 TEST_F(CheckpointRun, WritesInTimeThatDoesNotCountForAStop) {
   finish(adult("1", "4"), true, 2, false);
   EXPECT_EQ(taken_.size(), 2U);
@@ -166,7 +166,7 @@ TEST_F(CheckpointRun, AccumulationIsNeverCut) {
   EXPECT_EQ(finish(job, false, 0, true).weights_digest, whole.weights_digest);
 }
 
-// Rank 0 looks at the clock in step 8, whose rows need step 7, and wants a checkpoint after it; then in step 16.
+// Rank 0 reads the clock in step 8, whose rows need step 7, and votes for a checkpoint after it; then again in step 16.
 TEST_F(CheckpointRun, CheckpointsComeByTimeWhenAllRanksAgree) {
   using list = std::vector<std::uint64_t>;
   const std::string unsaved = finish(adult("1", "25"), false, 0, false).weights_digest;
@@ -182,7 +182,8 @@ TEST_F(CheckpointRun, CheckpointsComeByTimeWhenAllRanksAgree) {
   EXPECT_EQ(finish(adult("1", "25"), false, 0, true).weights_digest, unsaved);
 }
 
-// Step 7 is applied with step 9, so it is step 12 that can end with a checkpoint; step 15 ends an optimizer step.
+// Step 7 is applied with step 9, so step 12 is the first that can end with a checkpoint; step 15 ends an optimizer
+// step.
 TEST_F(CheckpointRun, CheckpointsByTimeNeverCutAnOptimizerStep) {
   auto job = adult("1", "24");
   job.emplace_back("accumulate", "3");
@@ -207,7 +208,7 @@ TEST_F(CheckpointRun, AWishToStopLeavesACheckpointToGoOnFrom) {
   EXPECT_EQ(rest.loss, whole.loss);
 }
 
-// Nine steps are an epoch of two trainers.
+// Two trainers take nine steps per epoch.
 TEST_F(CheckpointRun, AFinishedRunIsEvaluatedWhenItsFiguresAreMissing) {
   auto blind = adult("1", "18");
   blind.emplace_back("eval-every", "0");
@@ -234,7 +235,7 @@ TEST_F(CheckpointRun, ARunStoppedAtItsLastStepIsEvaluatedByTheOneThatGoesOn) {
   const msg::run_result whole = finish(adult("1", "18"), false, 0, false);
   run_checkpoints checkpoints;
   checkpoints.store = store();
-  // The wish comes before the rows of the last step.
+  // The request to stop arrives before the rows of the last step.
   struct stopping : fault_injector {
     void applying(std::uint32_t, std::uint64_t step) override {
       if (step == 17) caf::anon_send(whom, msg::stop{});

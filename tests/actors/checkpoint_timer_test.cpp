@@ -1,4 +1,4 @@
-// When checkpoints are due by time, on a clock that the test sets.
+// When checkpoints are due by time, on a clock set by the test.
 
 #include "actors/checkpoint_timer.hpp"
 
@@ -48,13 +48,13 @@ TEST_F(CheckpointTimer, ForWhichTrainersStandStillCostsAllOfItsTime) {
   EXPECT_DOUBLE_EQ(timer.seconds(), 200);
   EXPECT_FALSE(timer.is_due(at(259.9)));
   EXPECT_TRUE(timer.is_due(at(260)));
-  // The mean of 2 s and 6 s.
+  // From the mean of 2 s and 6 s.
   timer.begins(at(260), 2000);
   timer.ends(at(266), 2000);
   EXPECT_DOUBLE_EQ(timer.seconds(), std::sqrt(2.0 * 4 * 10'000));
 }
 
-// Steps take 0.1 s without one. In the 10 s of this one there are 95, so it has cost half a second.
+// Without a checkpoint, steps take 0.1 s. During the 10 s of this one there are 95 steps, so it has cost half a second.
 TEST_F(CheckpointTimer, WrittenBesideStepsCostsByHowMuchItHasSlowedThem) {
   checkpoint_timer timer(0, 10'000);
   timer.start(at(0), 1000);

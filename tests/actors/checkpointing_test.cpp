@@ -1,4 +1,4 @@
-// A checkpoint is taken when all trainers stand still, and they go on when it is there or could not be.
+// A checkpoint is taken once all trainers have paused; they continue when it is complete or has failed.
 
 #include "actors/checkpointing.hpp"
 
@@ -15,7 +15,7 @@ using state = checkpointing::state;
 
 class Checkpointing : public master_parts_stage {
  protected:
-  /// Two tables on two servers, and two trainers, whose four steps have changed nothing.
+  /// Two tables on two servers and two trainers, whose four steps have changed nothing.
   void begin() {
     plan({{20, 2, kernels::pooling::sum, false, 50}, {4, 3}}, 2, 2);
     auto opened = model::checkpoint_store::open(folder_.path(), nullptr);
@@ -36,7 +36,7 @@ class Checkpointing : public master_parts_stage {
 
   state now() const { return parts_->checkpoints.now(); }
 
-  /// A trainer stands still after step 4; rank 0 with weights 0, 0.5, 1, ...
+  /// Pauses a trainer after step 4; rank 0 sends weights 0, 0.5, 1, ...
   std::shared_ptr<outcome<msg::committed>> stand_still(std::uint32_t rank) {
     msg::save_dense share;
     share.head = head(4);

@@ -1,4 +1,5 @@
-// Which steps a trainer prepares and looks up, in which order: batches that tell their step, whose rows the test gives.
+// Which steps a trainer prepares and looks up, and in which order: batches carry their step, and the test gives their
+// rows.
 
 #include "actors/coming_steps.hpp"
 
@@ -11,7 +12,7 @@
 namespace troupe::actors::coming_steps_test {
 namespace {
 
-/// The steps from `done` + 1 to `last`; of step `bad` no batch can be made.
+/// The steps from `done` + 1 to `last`; the batch of step `bad` cannot be made.
 coming_steps steps_after(std::uint64_t done, std::uint64_t last, std::uint64_t bad = 0) {
   return {done, last, nullptr, 0, [bad](std::uint64_t step) -> caf::expected<coming_steps::context> {
             if (step == bad) return protocol::make_failure(protocol::errc::bad_input, "step {}", step);

@@ -1,4 +1,4 @@
-// A dense part's arrays and the named tensors of a checkpoint are made from each other.
+// Converting between a dense part's arrays and a checkpoint's named tensors.
 
 #include "actors/dense_layout.hpp"
 
@@ -27,7 +27,7 @@ class DenseLayout : public testing::Test {
     saved_ = std::move(found->what);
   }
 
-  /// The bytes of these tensors of the checkpoint, one after the other.
+  /// Returns the bytes of these tensors of the checkpoint, concatenated.
   static std::vector<std::byte> bytes_of(std::initializer_list<const char*> names) {
     std::vector<std::byte> all;
     for (const std::string name : names) {

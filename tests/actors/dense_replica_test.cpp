@@ -1,4 +1,4 @@
-// A replica alone: the test is the group that averages its buckets, and knows by hand what comes out.
+// A replica alone: the test acts as the group that averages its buckets, and knows the results by hand.
 
 #include "actors/dense_replica.hpp"
 
@@ -32,7 +32,7 @@ model::optimizer_spec adam() {
   return spec;
 }
 
-/// Two towers of one dimension, y = w u v + c, with w = 2 and c = 1 to begin with; a bucket for each of them.
+/// Two towers of one dimension, y = w u v + c, initially with w = 2 and c = 1; one bucket each.
 struct small {
   explicit small(const trained_parameters::options& options = {.optimizer = sgd(0.5)},
                  const char* grad_input_name = "the gradient of the input")
@@ -46,7 +46,7 @@ struct small {
     return options;
   }
 
-  /// A batch as far as its loss. `pairs`: u, v by turns.
+  /// Runs a batch up to its loss. `pairs`: u and v, alternating.
   double pass(std::vector<float> pairs_given, std::vector<float> targets_given, std::uint64_t step = 1) {
     pairs = std::move(pairs_given);
     targets = std::move(targets_given);
@@ -59,7 +59,7 @@ struct small {
     return replica.end_pass().loss;
   }
 
-  /// What the buckets have become, which is what comes back.
+  /// Gives each bucket back as its own mean.
   void alone() {
     for (std::uint32_t i = 0; i < replica.buckets(); ++i) replica.take(i, replica.share(i, 0));
   }
@@ -70,7 +70,7 @@ struct small {
     return {numbers.begin(), numbers.end()};
   }
 
-  std::vector<float> pairs;  ///< the backward pass reads them too
+  std::vector<float> pairs;  ///< the backward pass reads these, too
   std::vector<float> targets;
   std::shared_ptr<const two_towers> net = std::make_shared<two_towers>(1);
   dense_replica replica;

@@ -1,4 +1,5 @@
-// What `--device auto` chooses: the edges of its rule, by multiplications counted by hand, and whom the choice binds.
+// What `--device auto` chooses: the edges of its rule, with multiplications counted by hand, and which actors follow
+// the choice.
 
 #include "actors/device_advice.hpp"
 
@@ -28,7 +29,7 @@ TEST(DeviceAdvice, MultiplicationsAreThreeForEachDenseWeightAndOneForEachNumberO
                           {"bag", "26"},
                           {"loss", "bce-logits"}})),
             1024.0 * (3 * 164865 + 26 * 64));
-  // The tutorial: 17 * 8 dense weights, bags of 1 to 10.
+  // The tutorial: 17 * 8 dense weights, bags of 1 to 10 indices.
   EXPECT_EQ(count(parsed({{"data", "tutorial"}})), 7 * (3 * 136 + 5.5 * 16));
 }
 
@@ -36,7 +37,7 @@ TEST(DeviceAdvice, ADeviceIsWorthItFromTheLimitOn) {
   model::job one;
   one.batch_size = 1;
   one.loss = model::loss_kind::mse;
-  // A weight and a bias: 6 multiplications. The rows' are as many as their indices.
+  // A weight and a bias: 6 multiplications. Rows need as many as there are indices.
   const auto advice = [&](double indices) {
     return advice_for(one, {{{10, 1, kernels::pooling::sum, false, indices}}, 0, 1});
   };
@@ -45,7 +46,7 @@ TEST(DeviceAdvice, ADeviceIsWorthItFromTheLimitOn) {
 }
 
 TEST(DeviceAdvice, TheLimitIsCrossedByAdultsBatches) {
-  // 20035 multiplications a sample: 2^25 / 20035 is between 1674 and 1675.
+  // 20035 multiplications per sample: 2^25 / 20035 is between 1674 and 1675.
   EXPECT_FALSE(advice_for(parsed({{"batch-size", "1674"}})).on_devices);
   EXPECT_TRUE(advice_for(parsed({{"batch-size", "1675"}})).on_devices);
 }
@@ -108,7 +109,7 @@ TEST(DeviceAdvice, AResumedRunGetsThatOfTheRunBefore) {
       {"servers", "3"},    {"table-split", "columns"}, {"epochs", "9"},    {"steps", "77"},
       {"eval-every", "0"}, {"bucket-mib", "1"},        {"metrics", "none"}};
   for (const std::string_view name : model::settings_free_on_resume) {
-    // Another precision may need another place, and parts of a network do.
+    // Another precision or parts of a network may need another choice of device.
     if (name == "matmul-precision" || name == "pipeline" || name == "schedule" || name == "stages" ||
         name == "tensor-parallel")
       continue;
@@ -120,7 +121,7 @@ TEST(DeviceAdvice, AResumedRunGetsThatOfTheRunBefore) {
   }
 }
 
-// -- who follows ---------------------------------------------------------------------------
+// -- which actors follow -------------------------------------------------------------------
 
 compute_devices chosen(bool trainers_by_default, bool servers_by_default) {
   compute_devices devices;

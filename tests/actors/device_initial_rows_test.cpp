@@ -1,4 +1,4 @@
-// Tables that are made on a CUDA device: it draws their initial rows, with the processor's bits.
+// Tables made on a CUDA device: it draws their initial rows with the same bits as the processor.
 
 #include <gtest/gtest.h>
 

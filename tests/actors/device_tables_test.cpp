@@ -1,5 +1,5 @@
-// A server whose tables are on a CUDA device: what it answers is what one on the processor does, and its launches and
-// the host's waits do not grow with the number of tables.
+// A server with tables on a CUDA device: it answers like a server on the processor, and neither its launches nor the
+// host's waits grow with the number of tables.
 
 #include <cmath>
 #include <cstdlib>
@@ -27,7 +27,7 @@ void on_cuda(caf::actor_system_config& config) {
   devices.servers = true;
 }
 
-/// How a table differs from the others.
+/// How a table differs from the default one.
 struct table_kind {
   std::size_t dim = 8;
   std::string mode = "sum";
@@ -37,7 +37,7 @@ struct table_kind {
 
 constexpr std::int64_t rows_each = 40;
 
-/// A server with tables, of one trainer or of two.
+/// A server with tables, for one or two trainers.
 class server_of_tables : public staged_system {
  public:
   server_of_tables(std::vector<table_kind> kinds, bool on_device, std::uint32_t trainers = 1)
@@ -75,8 +75,8 @@ class server_of_tables : public staged_system {
     modules_.push_back(make(kinds_.size() - 1));
   }
 
-  /// Bags of a step, the same for every server of the same step, and kept for its gradient. `staging`: the device in
-  /// whose staging memory they lie.
+  /// Draws a step's bags, which are the same on every server, and keeps them for the gradient. `staging`: the device in
+  /// whose staging memory they are stored.
   void draw_bags(std::uint64_t step, kernels::device* staging = nullptr) {
     const auto as_blob = [staging](std::vector<std::int64_t> numbers) {
       if (staging == nullptr) return msg::blob::own(std::move(numbers));
@@ -96,14 +96,14 @@ class server_of_tables : public staged_system {
 
   void spoil_bags(std::size_t t) { bags_[t].indices = msg::blob::own(std::vector<std::int64_t>(7, rows_each)); }
 
-  /// Looks up every table, `times` times.
+  /// Looks up every table `times` times.
   caf::expected<msg::rows> look_up(std::uint64_t step, bool pooled = true,
                                    const std::vector<std::shared_ptr<const device_destination>>& rooms = {},
                                    std::size_t times = 1) {
     msg::lookup wanted{head(step), {}, 0};
     for (std::size_t i = 0; i < times * kinds_.size(); ++i) {
       const std::size_t t = i % kinds_.size();
-      // Each time other bags: what was found for the first must not change.
+      // Uses other bags each time: they must not change the results of the first.
       auto indices = bags_[t].indices;
       if (i >= kinds_.size()) {
         const auto all = indices.as<std::int64_t>();
@@ -149,7 +149,7 @@ class server_of_tables : public staged_system {
     return answer;
   }
 
-  /// All weights and states, table after table.
+  /// Returns all weights and states, table after table.
   std::vector<float> all_numbers() {
     std::vector<float> all;
     for (const std::uint64_t module : modules_) {
@@ -188,7 +188,7 @@ std::vector<float> floats_of(const msg::rows& rows) {
 
 class DeviceTablesGpu : public needs_device {};
 
-/// Widths, modes and optimizers of every sort; two of them visit every row.
+/// Different widths, modes and optimizers; two of them visit every row.
 std::vector<table_kind> many_kinds() {
   return {{8, "sum", "adagrad", "mean"}, {8, "mean", "adam", "sum"},           {4, "sum", "sgd", "mean"},
           {8, "sum", "sgd", "sum"},      {8, "sum", "rowwise-adagrad", "sum"}, {4, "mean", "adagrad", "mean"},
@@ -200,7 +200,7 @@ TEST_F(DeviceTablesGpu, HaveTheProcessorsBits) {
   server_of_tables here(many_kinds(), false, 2);
   kernels::device& device = kernels::cuda_backend().open(0);
   for (std::uint64_t step = 1; step <= 6; ++step) {
-    // From step 4 on in staging memory; that of the former step's bags is used again where the server lets it go.
+    // From step 4 on in staging memory, which is reused if the server has released the previous step's bags.
     there.draw_bags(step, step > 3 ? &device : nullptr);
     here.draw_bags(step);
     for (const bool pooled : {true, false}) {
@@ -236,7 +236,7 @@ TEST_F(DeviceTablesGpu, MayBeMoreThanALaunchTakes) {
 }
 
 TEST_F(DeviceTablesGpu, MayBeLookedUpOftenInOneMessage) {
-  // More often than the server keeps bags for.
+  // More lookups than the server keeps bags for.
   server_of_tables there({{}, {}}, true);
   server_of_tables here({{}, {}}, false);
   for (server_of_tables* one : {&there, &here}) one->draw_bags(1);
@@ -317,7 +317,7 @@ TEST_F(DeviceTablesGpu, NameTheFirstTableThatIsNotFinite) {
     tables.run();
     tables.draw_bags(1);
     tables.send_gradient(1, 0, true, 2);
-    if (on_device) {  // the host hears of a device's step with the next one
+    if (on_device) {  // the host learns of a device's step with the next one
       tables.draw_bags(2);
       tables.send_gradient(2, 0, true);
     }
@@ -351,16 +351,16 @@ TEST_F(DeviceTablesGpu, TakeAsManyLaunchesAsOneAndNoWait) {
         const auto found = tables.look_up(step, true, rooms);
         const auto looked_up = *emulated_cuda::counts_now();
         ASSERT_TRUE(found);
-        // As a trainer does, which waits for its loss.
+        // Waits like a trainer, which waits for its loss.
         if (const auto* there = block_of(found->tables[0].bytes)) there->written().wait();
         const auto between = *emulated_cuda::counts_now();
         tables.send_gradient(step, 0, true);
         const auto after = *emulated_cuda::counts_now();
         EXPECT_EQ(looked_up.launches - before.launches, 1u);
         EXPECT_LE(looked_up.waits - before.waits, pooled_there ? 0u : 1u);
-        // List, sort, mark, sum and rows; update and the least bad row.
+        // Launches: list, sort, mark, sum and rows; update and search for the first bad row.
         EXPECT_EQ(after.launches - between.launches, 7u);
-        if (step == 1) continue;  // it has memory to make
+        if (step == 1) continue;  // it allocates memory
         EXPECT_EQ(after.waits - between.waits, 0u) << "the step before is over, as the lookup came after it";
       }
     }

@@ -1,4 +1,4 @@
-// What a trainer counts, at times that the test gives.
+// What a trainer counts, at times given by the test.
 
 #include "actors/epoch_tally.hpp"
 

@@ -1,4 +1,4 @@
-// The weights at a run's end, however they are spread over servers.
+// The weights at a run's end, for all ways of spreading them over servers.
 
 #include "actors/final_weights.hpp"
 
@@ -17,7 +17,7 @@ class FinalWeights : public master_parts_stage {
     return made;
   }
 
-  /// What is told of the given tables on so many servers.
+  /// Returns the result for these tables on `servers` servers.
   msg::run_result collect(std::uint32_t servers, std::uint64_t dense_digest) {
     plan({{20, 2, kernels::pooling::sum, false, 50}, {4, 3}}, servers, 2);
     plan_.return_weights = true;

@@ -1,4 +1,4 @@
-// The buckets of one rank's gradient: which layers they have, what is in them, and what may follow what.
+// The buckets of one rank's gradient: their layers, their contents, and the order of their states.
 
 #include "actors/gradient_buckets.hpp"
 
@@ -18,15 +18,15 @@ namespace {
 
 using enum gradient_buckets::state;
 
-/// Layers of 2, 3 and 1 parameters, from the first to the last.
+/// Layers of 2, 3 and 1 parameters, in order.
 constexpr nn::parameter_range first{0, 2};
 constexpr nn::parameter_range second{2, 3};
 constexpr nn::parameter_range third{5, 1};
 
-/// Bucket 0 has the last two layers, bucket 1 the first.
+/// Bucket 0 has the last two layers, bucket 1 the first one.
 gradient_buckets made() { return {kernels::host_stream(), {{2, 4}, {0, 2}}}; }
 
-/// A layer's gradient, all `value`.
+/// Sets all numbers of a layer's gradient to `value`.
 std::optional<std::uint32_t> write(gradient_buckets& to, nn::parameter_range layer, float value, bool is_last_pass) {
   std::fill_n(to.gradient_at(layer), layer.count, value);
   return to.finished(layer, is_last_pass);
@@ -161,7 +161,7 @@ std::vector<std::pair<std::size_t, std::size_t>> planned(const std::vector<nn::p
   return pairs;
 }
 
-// Layers of 10, 20, 30 and 40 parameters, thus of 40, 80, 120 and 160 bytes; the last one finishes first.
+// Layers of 10, 20, 30 and 40 parameters, so 40, 80, 120 and 160 bytes; the last one finishes first.
 TEST(PlannedBuckets, AreClosedWhenTheyHaveReachedTheirSize) {
   using pairs = std::vector<std::pair<std::size_t, std::size_t>>;
   const std::vector<nn::parameter_range> layers = {{0, 10}, {10, 20}, {30, 30}, {60, 40}};
@@ -198,7 +198,7 @@ TEST(PlannedBuckets, CoverEveryParameterOnceFromTheLastToTheFirst) {
       if (i + 1 < buckets.size()) {
         ASSERT_GE(buckets[i].count * sizeof(float), limit);
       }
-      // It was open until its last layer came.
+      // The bucket was open until its last layer was added.
       if (buckets[i].count > layers[layer].count) {
         ASSERT_LT((buckets[i].count - layers[layer].count) * sizeof(float), limit);
       }

@@ -1,4 +1,4 @@
-// The workers of a real actor system help with parts of others' work, until they are closed.
+// The workers of a real actor system help with parts of others' work until they are closed.
 
 #include "actors/idle_workers.hpp"
 
@@ -36,7 +36,7 @@ class system_of {
   std::optional<caf::actor_system> system_;
 };
 
-/// By which threads the first and the last of two parts are done that need each other.
+/// Returns the threads that run two parts, each of which waits for the other one.
 std::vector<std::thread::id> threads_of_two_parts() {
   std::latch both_begun(2);
   std::vector<std::thread::id> by(2);
@@ -151,7 +151,7 @@ TEST(IdleWorkers, LateHelpOfAWorkThatIsOverIsHarmless) {
   EXPECT_EQ(times, 3);
 }
 
-/// Offers itself again whenever it is done: always waits, even behind what ends the last worker.
+/// Offers itself again when done, so some work is always waiting, even after the last worker has ended.
 void offer_for_ever(caf::actor_system& system, const std::shared_ptr<int>& held) {
   idle_workers helpers(system);
   helpers.offer([&system, held] { offer_for_ever(system, held); });

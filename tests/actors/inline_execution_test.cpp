@@ -19,7 +19,7 @@ class InlineExecution : public testing::Test {
  protected:
   ~InlineExecution() override { caf::anon_send_exit(actor_, caf::exit_reason::kill); }
 
-  /// Has the actor do something; returns the thread that it did it on.
+  /// Runs `what` in the actor; returns the thread that ran it.
   std::thread::id thread_of(const std::function<void()>& what) {
     std::promise<std::thread::id> done;
     run_in(
@@ -45,7 +45,7 @@ class InlineExecution : public testing::Test {
 
 TEST_F(InlineExecution, LeavesActorsThatRunUsersCodeToTheWorkers) {
   const auto here = std::this_thread::get_id();
-  constexpr int many = 1000;  // a worker that still runs it does the next thing too
+  constexpr int many = 1000;  // a worker that still runs the actor also runs the next call
   int times = 0;
   while (thread_of([] {}) != here && times < many) ++times;
   ASSERT_LT(times, many) << "it runs here";

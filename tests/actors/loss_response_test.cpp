@@ -1,4 +1,4 @@
-// Which losses end a run at once, and which do once more is known.
+// Which losses end a run at once, and which only once more is known.
 
 #include "actors/loss_response.hpp"
 

@@ -1,5 +1,5 @@
-// A stage for the master's parts: they are at home in an actor with a master's interface and none of its doings. The
-// test calls them as that actor, and says what follows.
+// A stage for the master's parts: they belong to an actor with a master's interface but none of its behavior. The test
+// calls them as that actor, and decides what follows.
 
 #pragma once
 
@@ -37,7 +37,7 @@ struct master_parts {
   final_weights weights{requests, trace};
 };
 
-/// Rows that nobody trains on, and tables whose element (row, column) of table t begins as 1000 t + 10 row + column.
+/// Rows that are not trained on, and tables whose initial element (row, column) of table t is 1000 t + 10 row + column.
 class given_tables : public model::dataset {
  public:
   explicit given_tables(std::vector<model::table_spec> tables, bool with_weights = true) : with_weights_(with_weights) {
@@ -109,7 +109,7 @@ class master_parts_stage : public stage {
     return made;
   }
 
-  /// A plan for these tables, with as many servers and trainers, and servers to carry it out.
+  /// Plans a run with these tables and these numbers of servers and trainers, and spawns its servers.
   void plan(std::vector<model::table_spec> tables, std::uint32_t servers, std::uint32_t trainers,
             bool with_weights = true) {
     data_ = std::make_shared<given_tables>(std::move(tables), with_weights);
@@ -120,15 +120,14 @@ class master_parts_stage : public stage {
       servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
   }
 
-  /// Does it as the actor at whose home the parts are, when there is nothing else to do; what it sends is not handled
-  /// yet.
+  /// Runs `what` as the parts' actor once all messages are handled; the messages it sends are not handled yet.
   void as_master(std::function<void(master_parts&)> what) {
     run();
     run_in(caf::actor_cast<caf::strong_actor_ptr>(master_), [this, what = std::move(what)] { what(*parts_); });
     scheduler().run_once();
   }
 
-  /// An actor that is there, and does nothing.
+  /// An actor that does nothing.
   template <class Handle>
   Handle dummy() {
     return caf::actor_cast<Handle>(spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; }));

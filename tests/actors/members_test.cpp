@@ -1,4 +1,4 @@
-// Who may be what in a run: a process fills the places that it was given, nobody else's, and leaves them when it goes.
+// Roles in a run: a process fills only the positions assigned to it, and frees them when it leaves.
 
 #include <filesystem>
 
@@ -14,19 +14,19 @@ namespace {
 
 class Members : public stage {
  protected:
-  /// A node as the master sees it, that does what the test says.
+  /// A node as the master sees it; the test decides what it does.
   struct fake_node {
     msg::node_actor handle;
     std::shared_ptr<outcome<msg::admitted>> place = std::make_shared<outcome<msg::admitted>>();
     std::shared_ptr<outcome<msg::joined>> filled = std::make_shared<outcome<msg::joined>>();
   };
 
-  /// What a node does when it has been admitted.
+  /// What a node does once it is admitted.
   using deed = std::function<void(msg::node_actor::pointer, const fake_node&)>;
 
   Members() { lead({}); }
 
-  /// A master, with nobody there yet.
+  /// Spawns a master without members.
   void lead(run_checkpoints checkpoints, bool own_members = false) {
     run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
@@ -36,7 +36,7 @@ class Members : public stage {
               std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew", own_members}), plan_job);
   }
 
-  /// Asks for a run with one server and one trainer.
+  /// Requests a run with one server and one trainer.
   void order() {
     answer_ = ask<msg::run_result>(
         master_, troupe::msg::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "1"}}, false});
@@ -52,7 +52,7 @@ class Members : public stage {
     offer.host = "a";
     offer.pid = ++pids_;
     offer.session = std::to_string(pids_);
-    // Links take a while: the run has begun, and nobody trains yet.
+    // Links take a while: the run has begun, but not training.
     const auto waits = std::make_shared<caf::typed_response_promise<msg::connected>>();
     made.handle = spawn([this, boss = master_, offer, made, then,
                          waits](msg::node_actor::pointer self) mutable -> msg::node_actor::behavior_type {
@@ -87,7 +87,7 @@ class Members : public stage {
     return made;
   }
 
-  /// Offers the master something for rank 0.
+  /// Returns a deed that offers `what` to the master for rank 0.
   template <class Offer, class Handle>
   deed offer(Handle what) {
     return [boss = master_, what](msg::node_actor::pointer self, const fake_node& me) {
@@ -100,7 +100,7 @@ class Members : public stage {
   deed offer_server() { return offer<msg::join_server>(spawn(parameter_server, std::uint64_t{1}, 0U)); }
   deed offer_trainer() { return offer<msg::join_trainer>(spawn(trainer, std::uint64_t{1}, 0U, 1U)); }
 
-  /// A trainer that trains for ever.
+  /// A trainer that never ends.
   msg::trainer_actor endless_trainer() {
     const auto end = std::make_shared<caf::typed_response_promise<msg::trained>>();
     return spawn([end](msg::trainer_actor::pointer self) -> msg::trainer_actor::behavior_type {
@@ -125,10 +125,10 @@ class Members : public stage {
   msg::master_actor master_;
   std::shared_ptr<outcome<msg::run_result>> answer_;
   std::vector<std::string> notes_;
-  std::optional<msg::connected> links_;  ///< of every node, if they are ever there
-  std::uint64_t newest_step_ = 0;        ///< of which every node has heard
+  std::optional<msg::connected> links_;  ///< every node's answer; none until set
+  std::uint64_t newest_step_ = 0;        ///< which every node reports
   std::optional<std::uint64_t> failed_in_;
-  /// Where nodes were told to try to write, and whether there was such a folder.
+  /// The folders in which nodes were asked to try to write, and whether each existed.
   std::vector<std::string> tried_;
   std::vector<bool> found_;
   std::uint64_t pids_ = 0;
@@ -192,7 +192,7 @@ TEST_F(Members, TheWordAboutALostConnectionFreesThePlaceToo) {
   EXPECT_TRUE(join(true).place->value);
 }
 
-// The order of a run takes a while, and so does the word about an offer.
+// The run starts some time after the process joins, and the news of an offer takes time, too.
 TEST_F(Members, AProcessThatGoesBeforeItIsAdmittedTakesNoPlace) {
   const fake_node early = join(true);
   EXPECT_TRUE(early.place->pending());

@@ -1,4 +1,4 @@
-// Who is in a run and what it means when somebody goes, asked of the membership alone: the actors are names for it.
+// Who is in a run and what a loss means, on the membership alone: actors serve only as names.
 
 #include "actors/membership.hpp"
 
@@ -17,14 +17,14 @@ using kind = verdict::kind;
 
 class Membership : public master_parts_stage {
  protected:
-  /// Members come from other processes, to a run with one server and two trainers.
+  /// Members come from other processes to a run with one server and two trainers.
   void gather() {
     all_.start(node_rules{std::chrono::seconds(2), "start anew", false, {}},
                [this](const std::string& line) { notes_.push_back(line); });
     all_.open(1, 2, 1, 1, model::to_settings(job_for(1, 2)));
   }
 
-  /// What that offer has become.
+  /// Returns the answer to such an offer.
   caf::expected<msg::peer_node> come(const msg::node_actor& who, bool trains, const std::string& session,
                                      const std::string& host = "a", std::uint32_t count = 1) {
     msg::join_node offer;
@@ -37,7 +37,7 @@ class Membership : public master_parts_stage {
     return all_.join(offer, 0);
   }
 
-  /// A server and two trainers, each in a process of its own, whose run has begun.
+  /// A server and two trainers, each in its own process, in a run that has begun.
   void begin() {
     gather();
     for (const bool trains : {false, true, true}) {
@@ -68,7 +68,7 @@ class Membership : public master_parts_stage {
   std::vector<msg::node_actor> nodes_;
 };
 
-/// Two stages of two slices of two replicas, whose trainers come from hosts in turn.
+/// Two replicas of two stages with two slices each; trainers join from alternating hosts.
 TEST_F(Membership, SlicesOfAStageAreOnOneHost) {
   all_.start(node_rules{std::chrono::seconds(2), "", false, {}},
              [this](const std::string& line) { notes_.push_back(line); });
@@ -96,7 +96,7 @@ TEST_F(Membership, SlicesOfAStageAreOnOneHost) {
 TEST_F(Membership, LostSlicesAreHostedBesideTheOthers) {
   all_.start(node_rules{std::chrono::seconds(2), "", false, {}}, nullptr);
   all_.open(0, 8, 2, 2, {});
-  // Of the stages (0, 1), (2, 3), (4, 5), (6, 7) there are 0 at host b, 2 at host a, 7 at host b.
+  // Of the stages (0, 1), (2, 3), (4, 5), (6, 7), rank 0 is on host b, 2 on host a and 7 on host b.
   std::vector<std::uint32_t> numbers;
   for (const auto& [rank, host] : std::vector<std::pair<std::uint32_t, std::string>>{{2, "a"}, {0, "b"}, {7, "b"}}) {
     nodes_.push_back(dummy<msg::node_actor>());
@@ -213,7 +213,7 @@ TEST_F(Membership, AnActorThatEndsInTheRunIsFatalWithItsOwnWordsAndDoubtfulWitho
   EXPECT_EQ(ends(nodes_[1], caf::exit_reason::kill).what, kind::harmless) << "its connection says more";
 }
 
-/// A group that looks after its sums, or a server, may meet what a trainer's work has done to a device.
+/// A trainer's work may break a device, and a group that checks its sums, or a server, may be the first to notice.
 TEST_F(Membership, AFailedDeviceIsReportedByTheTrainerThatUsesItIfThatCan) {
   begin();
   const auto failed = [](const char* who) {

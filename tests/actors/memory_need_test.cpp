@@ -1,4 +1,4 @@
-// How much memory a run takes on the host: the parts against counts by hand.
+// The host memory that a run needs: its parts compared with counts by hand.
 
 #include "actors/memory_need.hpp"
 
@@ -24,7 +24,7 @@ const std::vector<model::setting> two_tables = {
 
 TEST(HostMemory, IsThatOfTablesStepsAndTrainers) {
   const host_need need = need_of(model::parsed(two_tables));
-  EXPECT_EQ(need.tables, 2 * 1000 * 8 * 2 * 4.0);  // each number with its state
+  EXPECT_EQ(need.tables, 2 * 1000 * 8 * 2 * 4.0);  // each number with its optimizer state
   EXPECT_EQ(need.servers, 5 * 100 * (2 * 24.0 + 3 * 40));
   const double ready = 3 * 100 * 6 * 8;
   const double rows = 100 * 16 * 4;

@@ -1,4 +1,4 @@
-// What the ranks report of an epoch becomes one summary.
+// The ranks' reports of an epoch become one summary.
 
 #include "actors/run_figures.hpp"
 
@@ -48,7 +48,7 @@ TEST(Metrics, AnEpochIsCompleteWhenEveryRankHasReported) {
 }
 
 TEST(Metrics, AnEpochThatEvaluatesIsCompleteWhenEveryShareIsThereInAnyOrder) {
-  // Numbers 0 and 1 are the ranks' reports, 2 and 3 their shares.
+  // 0 and 1 are the ranks' reports, 2 and 3 their shares.
   std::vector<int> order = {0, 1, 2, 3};
   do {
     epoch_totals gathering(2, model::loss_kind::bce_logits);
@@ -93,7 +93,8 @@ TEST(Metrics, LossIsTheMeanOverSamplesAndSecondsAreTheSlowestRanks) {
   EXPECT_TRUE(std::isnan(summary.losses[2][1]));
 }
 
-// Neither rank's own area is that of both: positives {0.9, 0.2}, negatives {0.5, 0.1, 0.2}; of 6 pairs 4.5 in order.
+// The combined area differs from both ranks' own: positives {0.9, 0.2}, negatives {0.5, 0.1, 0.2}; 4.5 of 6 pairs are
+// in order.
 TEST(Metrics, AucAndAccuracyAreOverTheTestRowsOfAllRanks) {
   epoch_totals gathering(2, model::loss_kind::bce_logits);
   for (const std::uint32_t rank : {0U, 1U}) gathering.add(report_of(rank, 10, 1, 1, {1}, true));
@@ -154,7 +155,7 @@ TEST(Metrics, ThereIsNoTestLossWithoutAnEvaluationOrATestRow) {
   }
 }
 
-// Sums of three numbers whose value depends on the order of the additions.
+// The sum of these three numbers depends on the order of the additions.
 TEST(Metrics, DoNotDependOnTheOrderOfTheShares) {
   std::vector<std::uint32_t> order = {0, 1, 2};
   const std::vector<double> sums = {1e16, 1, 1};
@@ -179,7 +180,7 @@ TEST(Metrics, AreAbsentWhereTheLossOrTheTargetsHaveNone) {
   EXPECT_EQ(values.summary().figures.accuracy, 0.5);
   EXPECT_FALSE(values.summary().figures.log_loss);
   EXPECT_EQ(values.summary().figures.calibration, 0.6);
-  epoch_totals none(1, model::loss_kind::bce_logits);  // targets that are no classes
+  epoch_totals none(1, model::loss_kind::bce_logits);  // targets that are not classes
   none.add(report_of(0, 10, 1, 1, {1}, true));
   none.add(share_of(0, 0, 0, {}, {}));
   EXPECT_FALSE(none.summary().figures.accuracy);

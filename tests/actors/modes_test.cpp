@@ -1,4 +1,4 @@
-// Whole runs in the modes that change how gradients are applied: accumulation, clipping, staleness, NaN left out.
+// Whole runs in the modes that change how gradients are applied: accumulation, clipping, staleness, skipping of NaN.
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ using settings = std::vector<model::setting>;
 
 class Modes : public run_stage {
  protected:
-  /// A short Adult run with plain SGD on both sides, and `more` settings over it.
+  /// A short Adult run with plain SGD on both sides; `more` overrides its settings.
   static settings adult(const settings& more) {
     settings all = {{"dense-optimizer", "sgd"}, {"sparse-optimizer", "sgd"}, {"dense-lr", "0.1"}, {"sparse-lr", "0.5"},
                     {"eval-every", "0"},        {"batch-size", "64"},        {"steps", "24"}};
@@ -20,7 +20,7 @@ class Modes : public run_stage {
     return all;
   }
 
-  /// Keeps the rows in memory from run to run.
+  /// Keeps the rows in memory between runs.
   static void SetUpTestSuite() { rows_ = model::open_dataset(*model::parse_job({})).value(); }
   static void TearDownTestSuite() { rows_.reset(); }
 
@@ -31,7 +31,7 @@ class Modes : public run_stage {
     return answer_->value.value_or(msg::run_result{});
   }
 
-  /// The final dense weights.
+  /// Returns the final dense weights.
   std::vector<float> weights_of(const settings& what) {
     return_weights_ = true;
     const msg::run_result result = result_of(what);
@@ -74,7 +74,7 @@ TEST_F(Modes, BitsDependNeitherOnServersNorOnTheOrderOfMessages) {
                                        {{"wire-dtype", "bf16"}, {"clip-norm", "0.05"}, {"accumulate", "3"}},
                                        {{"wire-dtype", "f16"}, {"row-dtype", "bf16"}, {"nan", "skip"}},
                                        {{"interaction", "dot"}, {"lr-schedule", "warmup:5+cosine:19"}},
-                                       // Steps so long that a part of them is left for later.
+                                       // Steps so long that part of each is deferred.
                                        {{"batch-size", "128"}, {"hidden", "256,64"}},
                                        {{"batch-size", "128"}, {"hidden", "256,64"}, {"clip-norm", "0.05"}},
                                        {{"batch-size", "128"}, {"hidden", "256,64"}, {"accumulate", "5"}}};
@@ -93,7 +93,7 @@ TEST_F(Modes, BitsDependNeitherOnServersNorOnTheOrderOfMessages) {
   }
 }
 
-// Without tables' and weights' curvature coming in: after one step of SGD the weights have moved by lr * clipped norm.
+// After a single step of SGD no curvature matters: the weights have moved by lr * clipped norm.
 TEST_F(Modes, ClippingBoundsHowFarAStepGoes) {
   const auto start = weights_of(adult({{"steps", "1"}, {"dense-lr", "0"}, {"sparse-lr", "0"}}));
   const auto free = weights_of(adult({{"steps", "1"}}));
@@ -102,7 +102,8 @@ TEST_F(Modes, ClippingBoundsHowFarAStepGoes) {
   EXPECT_EQ(loose, free) << "a norm below the limit is left alone";
   const double dense_norm = distance(free, start) / 0.1;
   EXPECT_GT(dense_norm, 0.01);
-  // The dense part of a gradient of norm 0.01: its direction is kept, so it has shrunk by 0.01 over the whole norm.
+  // The dense part of a gradient whose norm is clipped to 0.01: it keeps its direction, so it shrinks by 0.01 / the
+  // whole norm.
   const double factor = distance(clipped, start) / distance(free, start);
   EXPECT_LT(distance(clipped, start), 0.1 * 0.01);
   for (std::size_t i = 0; i < start.size(); ++i)
@@ -131,7 +132,7 @@ TEST_F(Modes, SspOfNoStepsIsSync) {
   EXPECT_EQ(result_of(adult({{"consistency", "ssp:0"}})).weights_digest, result_of(adult({})).weights_digest);
 }
 
-// The learning rate is so high that nearly every step overflows; those are left out, and weights stay finite.
+// The learning rate is so high that nearly every step overflows; those are skipped, and the weights stay finite.
 TEST_F(Modes, StepsWithNanAreLeftOutOnAllRanks) {
   const settings wild = {{"data", "tutorial"}, {"steps", "40"}, {"dense-lr", "1000000"}, {"sparse-lr", "1000000"}};
   std::string digest;
@@ -152,7 +153,7 @@ TEST_F(Modes, StepsWithNanAreLeftOutOnAllRanks) {
   EXPECT_EQ(result_of(none).skipped_steps, 0u);
 }
 
-// Steps 5 and 6 make the last optimizer step, which is short. The test rows wait for it, however late it is.
+// Steps 5 and 6 form the last optimizer step, which is short. The test rows wait for it, even if it is late.
 TEST_F(Modes, TestRowsSeeAShortLastOptimizerStep) {
   const settings what = {{"data", "synthetic"}, {"rows", "100"},    {"trainers", "2"},   {"accumulate", "4"},
                          {"steps", "6"},        {"sparse-lr", "5"}, {"batch-size", "64"}};

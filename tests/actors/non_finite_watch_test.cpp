@@ -1,4 +1,4 @@
-// What the watch tells of NaN and Inf, and when.
+// What the watch reports of NaN and Inf, and when.
 
 #include "actors/non_finite_watch.hpp"
 
@@ -90,7 +90,7 @@ TEST(NonFiniteWatch, PlacesAreUsedRoundAndRound) {
   }
 }
 
-/// Whatever the place of the first: all steps make the same calls.
+/// The number of calls does not depend on the position of the first bad number.
 TEST_F(NonFiniteWatchGpu, AStepsSearchesAreFetchedByOneCopy) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts";
   constexpr std::size_t searches = 2;

@@ -1,4 +1,4 @@
-// What members are asked, and when what follows goes on.
+// Requests to members, and when the work that depends on them continues.
 
 #include "actors/open_requests.hpp"
 
@@ -20,7 +20,7 @@ class OpenRequests : public master_parts_stage {
       }));
   }
 
-  /// Asks all of them; what they answer with a name is wrong.
+  /// Asks all groups; an answer with a name counts as an error.
   void ask_all() {
     as_master([this](master_parts& mine) {
       for (const auto& one : groups_)

@@ -1,4 +1,4 @@
-// What one process takes and refuses of a sum in rank order, state by state.
+// What one process accepts and refuses of a sum in rank order, state by state.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using state = ordered_sum::state;
 using cause = refusal::cause;
 
-/// The sum of process 0, which has rank 0.
+/// The sum at process 0, which has rank 0.
 class OneProcess : public testing::Test {
  protected:
   OneProcess(std::vector<std::uint32_t> process_of_rank, std::uint32_t count) : layout_{process_of_rank, count, 0} {}
@@ -24,7 +24,7 @@ class OneProcess : public testing::Test {
                                std::uint32_t batches = 1) {
     return sum_.add_share({rank, batches, count, first, std::as_bytes(std::span(numbers_).first(numbers))});
   }
-  /// The state after the sum.
+  /// Sums, and returns the state after that.
   state sum() {
     const float scale = 1.0F / static_cast<float>(sum_.batches());
     sum_.sum(sum_of_floats(scale), reinterpret_cast<std::byte*>(mean_.data()));
@@ -116,7 +116,7 @@ TEST_F(OfThreeProcesses, ASumThatItsSenderDoesNotOweIsRefused) {
   expect_refused(1, slice, slice);
   EXPECT_FALSE(sum_.add_sum({}, {2 * slice, slice}));
   expect_refused({}, 2 * slice, slice);
-  // All sums are here before the shares are.
+  // All sums arrive before the shares.
   EXPECT_FALSE(share(0, 0, large, large) || share(1, 0, slice, large) || share(2, 0, slice, large));
   EXPECT_FALSE(share(3, 0, slice, large));
   EXPECT_EQ(sum(), state::reduced);
@@ -159,7 +159,7 @@ TEST_F(OrderedSumDeathTest, TransitionsThatAreNoneAbort) {
   EXPECT_DEATH(sum_.end(), "assertion failed");
 }
 
-/// Ranks 3 and 4 are in process 3, which is the root, or process 0 is.
+/// Ranks 3 and 4 are in process 3. The root is process 3 or process 0.
 class Gathered : public OneProcess {
  protected:
   Gathered() : OneProcess({0, 1, 2, 3, 3}, 4) {}

@@ -1,5 +1,5 @@
-// The sum in rank order alone: processes are objects, messages are what the test carries from one to the other, in an
-// order drawn from a seed. Sums are compared bit for bit with a plain loop over the ranks.
+// The sum in rank order alone: processes are objects, and the test carries the messages between them in an order drawn
+// from a seed. Sums are compared bit for bit with a plain loop over the ranks.
 
 #include "actors/ordered_sum.hpp"
 
@@ -22,7 +22,7 @@ struct rank_input {
   std::uint32_t batches = 1;
 };
 
-/// Numbers of very different sizes, so that another order of summing gives other bits.
+/// Numbers of very different magnitudes, so that a different order of summing gives different bits.
 std::vector<rank_input> random_inputs(std::size_t ranks, std::size_t count, model::random_sequence& random) {
   std::vector<rank_input> inputs(ranks);
   for (rank_input& input : inputs) {
@@ -54,7 +54,7 @@ std::vector<std::uint32_t> bits_of(std::span<const float> numbers) {
   return bits;
 }
 
-/// The exchange of floats in a group that may gather them.
+/// The exchange of floats in a group that may gather.
 share_exchange exchange_of_floats(std::uint32_t processes, std::uint64_t count) {
   return fastest_exchange(processes, count, sizeof(float), true);
 }
@@ -66,7 +66,8 @@ class processes {
     for (std::uint32_t me = 0; me < count; ++me) layouts_.push_back({process_of_rank, count, me});
   }
 
-  /// The mean that each process has, after messages in an order drawn from `random`. `root`: if it is gathered.
+  /// Returns the mean at each process, with messages in an order drawn from `random`. `root`: the process that gathers,
+  /// if any.
   std::vector<std::vector<float>> reduce(const std::vector<rank_input>& inputs, model::random_sequence& random,
                                          std::optional<share_exchange> how = {}, std::uint32_t root = 0) {
     const std::uint64_t count = inputs.front().numbers.size();
@@ -122,7 +123,7 @@ class processes {
       send({one.to, one.to, 0, 1, 0, mean, true}, [&mine](std::uint32_t) { return std::optional(mine); });
   }
 
-  /// From the receiver of `whole` to all other processes, the slices of it that `slice_for` says; none: no message.
+  /// Sends the slices of `whole` chosen by `slice_for` from its receiver to all other processes; no message if none.
   template <class SliceFor>
   void send(const message& whole, SliceFor slice_for) {
     for (std::uint32_t to = 0; to < sums_.size(); ++to) {
@@ -140,13 +141,13 @@ class processes {
   std::vector<rank_layout> layouts_;
   std::vector<ordered_sum> sums_;
   std::vector<message> under_way_;
-  std::vector<std::unique_ptr<message>> kept_;  // shares stay until the sum is reduced
+  std::vector<std::unique_ptr<message>> kept_;  // shares must outlive the sum
   std::vector<std::vector<float>> means_;
   std::size_t numbers_sent_ = 0;
   std::size_t messages_ = 0;
 };
 
-/// A process for each rank, or fewer: each has one rank at least.
+/// Distributes the ranks over at most as many processes; each process has at least one rank.
 std::vector<std::uint32_t> random_layout(std::uint32_t ranks, std::uint32_t processes, model::random_sequence& random) {
   std::vector<std::uint32_t> layout(ranks);
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
@@ -190,7 +191,7 @@ TEST(OrderedSum, NoNumberOfManyIsSentTwiceToAProcessAndFewAreGatheredInTwoMessag
   };
   processes three({0, 1, 2}, 3);
   reduce_with(three, 3, 30'011, 0);
-  // Each rank's slices but its own process's, and each slice of the mean twice.
+  // Each rank's slices except its own process's, and each slice of the mean twice.
   EXPECT_EQ(three.numbers_sent(), 3U * 30'011 - 30'011 + 2 * 30'011);
   processes eight({0, 1, 2, 3, 4, 5, 6, 7}, 8);
   reduce_with(eight, 8, 1000, 5);

@@ -1,5 +1,5 @@
-// A network that is none of Troupe's own trains through the trainer's parts: two ranks, each with a dense replica and a
-// sparse client, and tables on servers. Weights and rows must be those of the same training in double, by hand.
+// A user's network trains through the trainer's parts: two ranks, each with a dense replica and a sparse client, and
+// tables on servers. Weights and rows must match the same training by hand in double.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ model::data_spec towers_spec() {
   return spec;
 }
 
-/// A user and one or two items for each sample, and a target.
+/// One user, one or two items and a target per sample.
 std::shared_ptr<const model::batch> batch_of(std::uint64_t step, std::size_t rank) {
   source_of_numbers random(static_cast<std::uint32_t>(1 + step * ranks + rank));
   auto made = std::make_shared<model::batch>();
@@ -98,7 +98,7 @@ struct by_hand {
   }
 };
 
-/// The ranks' replicas, their tables, and between them the test, which carries every message.
+/// The ranks' replicas, their tables, and the test in between, which carries every message.
 class trained {
  public:
   explicit trained(std::uint32_t shards) : tables_(towers_spec(), shards, sgd()) {

@@ -1,4 +1,4 @@
-// What is asked of a parameter server about its modules: described, saved, loaded, restored, released, and refused.
+// Requests to a parameter server about its modules: described, saved, loaded, restored, released, and refused.
 
 #include "base/digest.hpp"
 #include "tests/actors/server_stage.hpp"

@@ -1,5 +1,5 @@
-// A server writes the state of one step while it goes on with the next ones. The files have the bytes of a server that
-// stands still, wherever its writer is held up meanwhile.
+// A server writes the state of one step while it applies the next ones. The files have the bytes of a server that
+// pauses, wherever its writer is blocked.
 
 #include <array>
 #include <filesystem>
@@ -17,14 +17,14 @@ namespace troupe::actors::parameter_server_saving_test {
 namespace {
 
 constexpr std::int64_t table_rows = 100'000;
-constexpr std::size_t table_dim = 16;  // a piece of a file has 16,384 rows of f32
+constexpr std::size_t table_dim = 16;  // a piece of a file has 16,384 f32 rows
 
 struct kind_of_table {
   const char* optimizer;
   const char* dtype;
 };
 
-/// Holds the writer up at one piece of the file, until it is let go.
+/// Blocks the writer at one piece of the file until it is released.
 class held_writer : public fault_injector {
  public:
   explicit held_writer(int piece) : left_(piece) { install_faults(this); }
@@ -43,7 +43,7 @@ class held_writer : public fault_injector {
   int left_;
 };
 
-/// A server of an actor system with threads, with one table for two trainers.
+/// A server with one table for two trainers, in an actor system with threads.
 class threaded_server {
  public:
   explicit threaded_server(const kind_of_table& of, std::uint64_t memory = msg::any_memory) {
@@ -81,7 +81,7 @@ class threaded_server {
     return made;
   }
 
-  /// Both trainers' gradients of a step: a few rows often, many now and then.
+  /// Sends both trainers' gradients of a step: a few rows often, many rows rarely.
   void take_step(std::uint64_t step, bool keeps = false) {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       model::random_sequence random(model::mix(100 * step + rank));
@@ -101,13 +101,13 @@ class threaded_server {
     }
   }
 
-  /// Returns when all steps before this one have been applied.
+  /// Returns once all steps before `step` have been applied.
   void wait_for(std::uint64_t step) {
     msg::lookup wanted{head(step), {{module_, msg::blob::own(std::vector<std::int64_t>{3}), {}, {}}}};
     EXPECT_EQ(ask<msg::rows>(std::move(wanted)).tables.size(), 1u);
   }
 
-  /// Asks for a file of the state after `step`; the answer comes when it is written.
+  /// Requests a file of the state after `step`; the answer comes when it is written.
   auto save(std::uint64_t step, const std::string& folder) {
     return self_->request(server_, caf::infinite, msg::save_module{head(step), module_, folder});
   }
@@ -117,7 +117,7 @@ class threaded_server {
     return std::ranges::any_of(now.waits, [](const auto& one) { return one.what == "the checkpoint"; });
   }
 
-  /// Returns when the server has ended.
+  /// Returns once the server has ended.
   void end() {
     caf::anon_send_exit(server_, caf::exit_reason::kill);
     self_->wait_for(server_);
@@ -137,7 +137,7 @@ class threaded_server {
   std::uint64_t module_ = 0;
 };
 
-/// What a save has come to: the file's name, or the error.
+/// Returns the result of a save: the file's name, or the error.
 template <class Response>
 std::string outcome_of(Response saving) {
   std::string words;
@@ -148,7 +148,7 @@ std::string outcome_of(Response saving) {
 
 constexpr const char* file_name = "table-0.shard-0-of-1.safetensors";
 
-/// The file of the state after step 2, of a server that stands still.
+/// Returns the file of the state after step 2, from a server that pauses.
 std::string still_bytes(const kind_of_table& of) {
   const model::checkpoint_folder folder;
   threaded_server server(of);
@@ -178,7 +178,7 @@ TEST_P(ServerSaving, StepsThatGoOnDoNotShowInTheFile) {
   }
 }
 
-// The gradient of the next step comes before the order to write.
+// The gradient of the next step arrives before the request to write.
 TEST_P(ServerSaving, TheStateIsKeptUntilTheOrderToWriteComes) {
   const std::string expected = still_bytes(GetParam());
   const model::checkpoint_folder folder;
@@ -211,7 +211,7 @@ TEST_P(ServerSaving, StepsWaitWhereThereIsNoMemoryAndGoOnWhenAllIsWritten) {
     EXPECT_FALSE(server.waits_for_checkpoint());
     EXPECT_EQ(outcome_of(std::move(saving)), file_name);
     EXPECT_TRUE(read_file(folder / file_name) == expected) << memory;
-    // Nothing is lost.
+    // No update is lost.
     const model::checkpoint_folder later;
     EXPECT_EQ(outcome_of(server.save(3, later.path())), file_name);
     threaded_server still(GetParam());

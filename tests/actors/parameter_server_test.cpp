@@ -1,4 +1,5 @@
-// The parameter server under the deterministic scheduler: parking, commits, rank order, exactly once, refusals.
+// The parameter server under the deterministic scheduler: parking, commits, rank order, exactly-once application,
+// errors.
 
 #include <fmt/format.h>
 
@@ -29,7 +30,7 @@ TEST_F(ParameterServer, ALookupIsParkedUntilEveryTrainersGradientHasBeenApplied)
 }
 
 TEST_F(ParameterServer, SumsAreInRankOrderWhateverTheOrderOfArrival) {
-  // (1 + 1e8) - 1e8 is 0 in float32, 1 + (1e8 - 1e8) is 1: the order shows.
+  // (1 + 1e8) - 1e8 is 0 in float32, but 1 + (1e8 - 1e8) is 1: the result reveals the order.
   const float values[] = {1.0F, 1e8F, -1e8F};
   const float expected = -((values[0] + values[1]) + values[2]);
   for (std::vector<std::uint32_t> order : {std::vector<std::uint32_t>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
@@ -72,7 +73,7 @@ TEST_F(ParameterServer, AGradientThatWasOvertakenEndsTheServerInsteadOfBeingLeft
                         early.head.sequence, late.head.sequence));
 }
 
-/// Two trainers, each in a process of its own.
+/// Two trainers, each in its own process.
 class TrainersElsewhere : public server_stage {
  protected:
   TrainersElsewhere() {
@@ -95,7 +96,7 @@ class TrainersElsewhere : public server_stage {
     return made;
   }
 
-  /// What a message is answered that comes from the process of trainer `from`; empty if it is not refused.
+  /// Returns the error for a message from the process of trainer `from`; empty if it is accepted.
   template <class Answer, class Message>
   std::string refusal_of(std::uint32_t from, Message message) {
     auto request = link_to_[from]->request(server_, caf::infinite, std::move(message));
@@ -121,7 +122,7 @@ TEST_F(TrainersElsewhere, AreBelievedFromTheirOwnProcessOnly) {
   EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head(1, server_number(0)), 1}),
             "server 0, step 1: an optimizer step of actor 2, which is not a trainer with rows");
 
-  // None of that has counted.
+  // None of that has had an effect.
   for (std::uint32_t rank : {0U, 1U}) link_to_[rank]->send(server_, grad_as(rank));
   run();
   msg::lookup after = look_up(2, {4});
@@ -253,7 +254,7 @@ TEST_F(ParameterServer, TheNormIsThatOfTheGradientTheOptimizerWouldSee) {
   EXPECT_NEAR(value_at(2, 0), -1.5F, 1e-6);
 }
 
-// What modules have collected for the norm is what they apply.
+// Modules apply exactly what they had collected for the norm.
 TEST_F(ParameterServer, NothingIsAddedToAStepAfterTheQuestionForItsNorm) {
   make(2);
   send(grad(1, 0, 0, 3.0F, false));

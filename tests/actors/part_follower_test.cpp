@@ -1,5 +1,4 @@
-// A trainer with the last of two stages alone, among actors that the test has written: its phases, what it sends, and
-// what it refuses.
+// A trainer with the last of two stages alone, among scripted actors: its phases, what it sends, and what it refuses.
 
 #include "actors/part_follower.hpp"
 
@@ -21,12 +20,12 @@ namespace troupe::actors::part_follower_test {
 namespace {
 
 using lines = std::vector<std::string>;
-constexpr std::uint64_t samples = 4;  ///< of a batch, in two micro-batches
+constexpr std::uint64_t samples = 4;  ///< per batch, in two micro-batches
 constexpr std::uint64_t features = 6;
 
 class PartFollower : public stage {
  protected:
-  /// Two replicas of two stages; the second stage, relu and a linear layer, of the first replica.
+  /// Two replicas of two stages; this is the second stage (relu and a linear layer) of the first replica.
   void begin(const std::vector<model::setting>& further = {}) {
     std::vector<model::setting> settings = {{"data", "adult"}, {"hidden", "6"},   {"pipeline", "2"},  {"stages", "0,1"},
                                             {"steps", "9"},    {"trainers", "2"}, {"batch-size", "8"}};
@@ -34,7 +33,7 @@ class PartFollower : public stage {
     const auto parsed = model::parse_job(settings);
     ASSERT_TRUE(parsed) << parsed.error().message;
     follower_ = spawn(trainer, std::uint64_t{1}, 1U, 1U);
-    run();  // so that it has begun, and can be told its peers
+    run();  // it must have begun before it can be given its peers
     const auto leader = spawn([this]() -> caf::behavior {
       return {[this](msg::activation_gradient& grad) {
                 log_.push_back(fmt::format("gradient {}.{}, {} x {}", grad.head.step, grad.micro_batch,
@@ -59,7 +58,7 @@ class PartFollower : public stage {
     ASSERT_TRUE(answer_->pending()) << protocol::describe(answer_->error);
   }
 
-  /// Answers a share with itself, once the test says so.
+  /// Answers each share with itself, when the test triggers it.
   msg::allreduce_actor make_group() {
     return spawn([this](msg::allreduce_actor::pointer self) {
       return msg::allreduce_actor::behavior_type{
@@ -78,7 +77,7 @@ class PartFollower : public stage {
           }};
     });
   }
-  /// Has the group give all means.
+  /// Makes the group answer all pending shares.
   void reduce() {
     caf::anon_send(group_, msg::actor_query{});
     run();
@@ -113,7 +112,7 @@ msg::tensor matrix(std::uint64_t rows, std::uint64_t cols) {
   return msg::tensor::own(rows, cols, std::vector<float>(rows * cols, 0.5F));
 }
 
-/// Some of a batch of the leader's.
+/// A part of a batch from the leader.
 msg::activation input(std::uint64_t step, std::uint32_t micro_batch, std::uint64_t rows = samples / 2) {
   return {.head = {.step = step},
           .micro_batch = micro_batch,
@@ -172,7 +171,7 @@ TEST_F(PartFollower, ReducesAfterEachBatchOfAStreamAndRestsAtItsEnd) {
   send(input(1, 0, samples));
   EXPECT_EQ(phase(), "reducing, bucket 0 1 of allreduce");
   send(input(2, 0, samples));
-  send(msg::activation{.head = {.step = 2}});  // none follows
+  send(msg::activation{.head = {.step = 2}});  // the end of the stream
   EXPECT_EQ(log_, (lines{"gradient 1.0, 4 x 6", "reduce 1.0, weight 1"}));
   reduce();
   EXPECT_EQ(phase(), "reducing, bucket 0 2 of allreduce");

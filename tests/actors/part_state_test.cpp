@@ -1,4 +1,4 @@
-// The state of a network cut into parts: cut and put together again it is what it was, whatever the parts lack.
+// The state of a network cut into parts: cutting and joining restores it, whatever the parts lack.
 
 #include "actors/part_state.hpp"
 
@@ -60,7 +60,7 @@ TEST(StageState, IsWholeAgainWhereverItIsCut) {
   }
 }
 
-/// Layer 0 is cut by its outputs and layer 2 by its inputs, whose bias each slice has.
+/// Layer 0 is split by its outputs, and layer 2 by its inputs; each slice has layer 2's bias.
 TEST(StageState, IsWholeAgainWhereSlicesShareLayers) {
   auto what = model::parse_job({{"data", "adult"},
                                 {"dense-optimizer", "adam"},

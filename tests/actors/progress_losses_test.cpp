@@ -1,4 +1,4 @@
-// The losses that a trainer's reports of progress carry.
+// The losses in a trainer's progress reports.
 
 #include "actors/progress_losses.hpp"
 

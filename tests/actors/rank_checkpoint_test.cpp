@@ -1,4 +1,4 @@
-// A rank's checkpoints: when it hands over its state, when it stands still, and what servers keep.
+// A rank's checkpoints: when it hands over its state, when it pauses, and what servers keep.
 
 #include "actors/rank_checkpoint.hpp"
 

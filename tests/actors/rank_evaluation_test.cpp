@@ -1,4 +1,4 @@
-// A rank's evaluation alone: which test rows it takes, and what it makes of outputs that the test gives.
+// A rank's evaluation alone: which test rows it uses, and what it computes from outputs given by the test.
 
 #include "actors/rank_evaluation.hpp"
 
@@ -36,7 +36,7 @@ TEST(TestShare, TheRanksGoThroughAllRowsTogetherAndNoneTwice) {
   }
 }
 
-/// Test rows with one number each, which is the row's own.
+/// Test rows with one number each: the row's index.
 class numbered_rows final : public model::dataset {
  public:
   explicit numbered_rows(std::uint64_t rows) : rows_(rows) { spec_.outputs = 1; }
@@ -59,7 +59,7 @@ class numbered_rows final : public model::dataset {
   std::uint64_t rows_;
 };
 
-/// A job of so many trainers with the loss mse, and the mean absolute error as "mae".
+/// A job of `trainers` trainers with the loss mse, and the mean absolute error as "mae".
 model::job some_job(std::uint32_t trainers) {
   model::job what;
   what.trainers = trainers;
@@ -119,7 +119,7 @@ epoch_summary summary_of(std::uint64_t rows, std::uint32_t ranks) {
 }
 
 TEST(RankEvaluation, MetricsHaveTheSameBitsForAnyNumberOfRanks) {
-  constexpr std::uint64_t rows = 3 * 1024 + 5;  // 4 chunks, of which the last one is small
+  constexpr std::uint64_t rows = 3 * 1024 + 5;  // 4 chunks; the last one is small
   const auto alone = summary_of(rows, 1).figures.own.value_of("mae");
   ASSERT_TRUE(alone);
   EXPECT_NEAR(*alone, (rows - 1) / 2.0 / 3, 1e-3) << "a third of the mean of 0, 1, ..., rows - 1";

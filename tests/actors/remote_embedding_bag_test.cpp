@@ -1,4 +1,4 @@
-// The remote module `EmbeddingBag` by itself: what its arguments do, and its rows and state as they travel.
+// The remote module `EmbeddingBag` alone: the effect of its arguments, and its rows and state as they travel.
 
 #include "actors/remote_module.hpp"
 #include "base/digest.hpp"
@@ -29,7 +29,7 @@ using kernels::test::same_bits;
 constexpr std::uint64_t rows_here = 6;
 constexpr std::size_t dim = 3;
 
-/// A table of 6 rows of 3, SGD with lr 1, with `more` arguments in place of these.
+/// A table of 6 rows of 3 numbers, SGD with lr 1; `more` overrides these arguments.
 msg::instantiate order(const msg::arguments& more = {}) {
   msg::arguments args = {{"num_embeddings", "6"}, {"embedding_dim", "3"}, {"mode", "sum"}, {"seed", "1"},
                          {"table", "2"},          {"optimizer", "sgd"},   {"lr", "1"},     {"reduce", "sum"}};
@@ -56,7 +56,7 @@ msg::tensor matrix(std::vector<float> numbers) {
   return msg::tensor::own(numbers.size() / dim, dim, std::move(numbers));
 }
 
-/// Whole rows, by their numbers.
+/// Returns whole rows, by number.
 std::vector<float> look_up(remote_module& module, std::vector<std::int64_t> indices) {
   const auto begun = module.lookup({0, msg::blob::own(std::move(indices)), {}, {}}, row_dtype::f32);
   EXPECT_TRUE(begun);
@@ -65,7 +65,7 @@ std::vector<float> look_up(remote_module& module, std::vector<std::int64_t> indi
   return {numbers.begin(), numbers.end()};
 }
 
-/// One step whose gradient is `value` in every column of `row`.
+/// Applies one step whose gradient is `value` in every column of `row`.
 caf::error step(remote_module& module, std::uint64_t number, std::int64_t row, float value) {
   const msg::bag_gradient grad{
       0, msg::blob::own(std::vector<std::int64_t>{row}), {}, {}, matrix(std::vector<float>(dim, value))};
@@ -105,7 +105,7 @@ TEST(RemoteEmbeddingBag, TakesAJobsOptimizerScheduleAndTypeOfRows) {
   ASSERT_TRUE(module) << protocol::describe(module.error());
   ASSERT_FALSE(load_weights(**module, 0));
   EXPECT_EQ((*module)->parameters()[0].type, dtype::bf16);
-  // By hand: v = 1, w = -2*1; v = 0.5 + 1, w = -2 - 1*1.5; the other rows stay.
+  // By hand: v = 1, w = -2 * 1; v = 0.5 + 1, w = -2 - 1 * 1.5; the other rows do not change.
   ASSERT_FALSE(step(**module, 1, 4, 1));
   EXPECT_EQ(look_up(**module, {4, 3}), (std::vector<float>{-2, -2, -2, 0, 0, 0}));
   ASSERT_FALSE(step(**module, 2, 4, 1));
@@ -176,7 +176,7 @@ TEST(RemoteEmbeddingBag, EntriesOfAnotherShapeOrTypeAreRefused) {
   EXPECT_EQ(refused("state.0", msg::tensor::own(6, 1, std::vector<float>(6))), "table 2: entry 'weight' is missing");
 }
 
-// The digest is that of the stored bits: XXH3 of 2 bytes a number.
+// The digest covers the stored bits: XXH3 of 2 bytes per number.
 TEST(RemoteEmbeddingBag, DigestsAreThoseOfTheStoredBits) {
   auto table = made({{"dtype", "f16"}});
   const auto weights = table->state_dict(state_parts::all)[0].second;
@@ -286,7 +286,7 @@ TEST(RemoteEmbeddingBag, GradientsOf16BitsAreWhatTheyStandFor) {
             "table 2: gradient [1, 3] of float64, expected [1, 3] of float32, float16 or bfloat16");
 }
 
-// Their number alone is looked at: they are not there.
+// Only the number of indices is checked: the indices do not exist.
 TEST(RemoteEmbeddingBag, MoreIndicesThanCanBeCountedAreRefused) {
   auto table = made();
   constexpr std::size_t half = std::size_t{1} << 30;

@@ -1,4 +1,4 @@
-// What 16 bits make of a number, by the definition of the formats and in double, apart from the kernels.
+// A number rounded to 16 bits, by the definition of the formats and in double, independent of the kernels.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-/// The number of `type` that is nearest to x, of two equally near ones the even one; Inf beyond the largest.
+/// Returns the number of `type` nearest to x, ties to even; Inf above the largest.
 inline float rounded(float x, kernels::row_dtype type) {
   if (type == kernels::row_dtype::f32 || x == 0 || !std::isfinite(x)) return x;
   const bool is_half = type == kernels::row_dtype::f16;

@@ -1,4 +1,4 @@
-// Rows as they travel: rounded once, the same in both directions, and Inf found where it came from.
+// Rows as they travel: rounded once, the same in both directions, and Inf found at its source.
 
 #include "actors/row_codec.hpp"
 
@@ -30,7 +30,7 @@ std::vector<float> decoded(const msg::tensor& from) {
 TEST(Wire, RowsAreRoundedOnceAndComeBackSo) {
   source_of_numbers random(1);
   std::vector<float> numbers = random.numbers(7 * 9);
-  // Both sides of a tie, a number that is small for either type, and the largest that half of one still holds.
+  // Both sides of a tie, a number that is tiny for either type, and the largest that does not overflow float16.
   numbers[0] = 1.0F + 0x1p-11F;
   numbers[1] = 1.0F + 0x1.8p-10F;
   numbers[2] = 0x1p-25F;
@@ -74,7 +74,7 @@ TEST(Wire, TheFirstNumberThatIsNotFiniteIsFound) {
   }
 }
 
-// What rounds to 65536, and above float32's largest number of 8 bits, has nowhere to go.
+// Values that round to 65536 in float16, or above bfloat16's largest number, overflow.
 TEST(Wire, WhatATypeDoesNotHoldBecomesInf) {
   const std::vector<float> numbers = {65519.0F, 65520.0F, std::numeric_limits<float>::max()};
   EXPECT_EQ(find_non_finite(encode_rows(numbers.data(), 3, 1, row_dtype::f16)), 1u);

@@ -1,4 +1,4 @@
-// What ranks report of epochs, in any order, adds up to what is told of the run.
+// Ranks' reports of epochs, in any order, add up to the run's figures.
 
 #include "actors/run_figures.hpp"
 
@@ -96,7 +96,7 @@ TEST_F(RunFigures, ARunThatGoesOnCountsOn) {
   EXPECT_EQ(figures_.so_far().figures.loss, 1);
 }
 
-// Step 6 is the second of the second epoch of four steps; two of eight are left.
+// Step 6 is the second step of the second epoch of four; two of eight steps are left.
 TEST_F(RunFigures, ProgressTellsHowFastItGoesAndHowLongItWillTake) {
   figures_.start(plan_);
   EXPECT_FALSE(figures_.last_progress());

@@ -1,4 +1,4 @@
-// A run goes through its phases in one direction, and may end from each of them.
+// A run passes through its phases in one direction, and may end in any of them.
 
 #include "actors/run_phase.hpp"
 
@@ -17,7 +17,7 @@ using enum run_phase;
 const std::vector<run_phase> all = {unordered, gathering, connecting, making_tables, training, collecting, over};
 
 TEST(RunPhases, NothingFollowsButTheNextPhaseOrTheEnd) {
-  // A run in this process has no links to make.
+  // A run in one process skips `connecting`, as it has no links to make.
   const std::set<std::pair<run_phase, run_phase>> legal = {
       {unordered, gathering},    {gathering, connecting}, {gathering, making_tables}, {connecting, making_tables},
       {making_tables, training}, {training, collecting},  {unordered, over},          {gathering, over},

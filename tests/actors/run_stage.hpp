@@ -16,7 +16,7 @@ namespace troupe::actors {
 
 class run_stage : public stage {
  protected:
-  /// Puts master, servers and trainers of a job on the stage and asks for the run; nothing is handled yet.
+  /// Spawns the master, servers and trainers of a job and requests the run; handles no messages yet.
   void begin(const std::vector<model::setting>& settings, run_observer observer = {},
              run_checkpoints checkpoints = {}) {
     auto parsed = model::parse_job(settings);
@@ -49,9 +49,9 @@ class run_stage : public stage {
   std::vector<msg::trainer_actor> trainers_;
   std::shared_ptr<outcome<msg::run_result>> answer_;
   bool return_weights_ = false;
-  /// If given, makes what master and trainers take for a server.
+  /// If set, wraps each server for the master and the trainers.
   std::function<msg::parameter_server_actor(msg::parameter_server_actor)> relay_;
-  /// The same for a trainer.
+  /// If set, wraps each trainer.
   std::function<msg::trainer_actor(msg::trainer_actor)> relay_trainer_;
 };
 

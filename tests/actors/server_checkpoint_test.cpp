@@ -1,4 +1,4 @@
-// Which modules of a server keep their state for a checkpoint.
+// Which of a server's modules keep their state for a checkpoint.
 
 #include "actors/server_checkpoint.hpp"
 

@@ -1,4 +1,4 @@
-// A stage with one parameter server and a table on it.
+// A stage with one parameter server that has one table.
 
 #pragma once
 
@@ -17,7 +17,7 @@ class server_stage : public stage {
   static constexpr std::uint64_t run_number = 1;
   static constexpr std::size_t dim = 4;
 
-  /// A server with one table of 10 rows of zeros for `trainers` trainers, plain SGD with lr 1.
+  /// Makes a server with one table of 10 zero rows for `trainers` trainers, with plain SGD and lr 1.
   void make(std::uint32_t trainers, const char* reduce = "sum", const char* mode = "sum", std::uint32_t accumulate = 1,
             std::uint32_t staleness = 0, std::uint64_t steps_done = 0) {
     server_ = spawn(parameter_server, run_number, 0U);
@@ -55,7 +55,7 @@ class server_stage : public stage {
     return {head(step), {{module_, numbers(std::move(indices)), numbers({0}), {}}}, staleness};
   }
 
-  /// A gradient of one bag with the single index `row`, every element `value`.
+  /// The gradient of one bag with the single index `row`, with all elements `value`.
   msg::gradient grad(std::uint64_t step, std::uint32_t rank, std::int64_t row, float value, bool ends_step = true) {
     return {head(step),
             rank,
@@ -69,7 +69,7 @@ class server_stage : public stage {
     run();
   }
 
-  /// First element of a row, as a lookup for `step` sees it.
+  /// Returns the first element of a row as a lookup for `step` sees it.
   float value_at(std::uint64_t step, std::int64_t row) {
     auto seen = ask<msg::rows>(server_, look_up(step, {row}));
     run();

@@ -1,4 +1,4 @@
-// The passes of a stage's slices alone: slices are objects, and the test carries their shares, in an order drawn from a
+// The passes of a stage's slices alone: slices are objects, and the test carries their shares in an order drawn from a
 // seed. Sums are compared bit for bit with a plain loop over the slices.
 
 #include "actors/sliced_passes.hpp"
@@ -24,7 +24,7 @@ constexpr std::uint32_t first_rank = 4;
 constexpr std::uint32_t slices = 3;
 constexpr std::size_t numbers = 5;
 
-/// The share that a slice gives of a sum: other numbers give another sum in another order.
+/// A slice's share of a sum; the numbers are such that the sum depends on the order.
 float share_of(std::uint32_t slice, std::uint64_t sum, std::size_t i) {
   return std::ldexp(1.0F + 0.1F * static_cast<float>(i), static_cast<int>((slice * 11 + sum * 5) % 30));
 }
@@ -35,7 +35,7 @@ float plain_sum(std::uint64_t sum, std::size_t i) {
   return all;
 }
 
-/// The slices of a stage, and the shares that are on their way from one to the other.
+/// The slices of a stage, and the shares in flight between them.
 struct staged {
   staged() {
     for (std::uint32_t slice = 0; slice < slices; ++slice)
@@ -48,7 +48,7 @@ struct staged {
                                           }));
   }
 
-  /// Has a slice add up so many sums.
+  /// Makes a slice add up `count` sums.
   void run(std::uint32_t slice, std::uint64_t count) {
     all[slice]->run(1, [this, slice, count] {
       for (std::uint64_t sum = 0; sum < count; ++sum) {
@@ -62,9 +62,9 @@ struct staged {
   }
 
   std::array<actor_trace, slices> traces;
-  std::deque<msg::partial_sum> sent[slices][slices];  ///< by slice that has sent them, and that gets them
+  std::deque<msg::partial_sum> sent[slices][slices];  ///< by sending slice, then by receiving slice
   std::vector<std::vector<float>> sums[slices];
-  std::vector<std::unique_ptr<sliced_passes>> all;  ///< destroyed first: a pass may wait
+  std::vector<std::unique_ptr<sliced_passes>> all;  ///< destroyed first: a pass may be waiting
 };
 
 TEST(SlicedPasses, AddUpTheSameBitsWheneverSharesCome) {
@@ -78,7 +78,7 @@ TEST(SlicedPasses, AddUpTheSameBitsWheneverSharesCome) {
       for (std::uint32_t from = 0; from < slices; ++from)
         for (std::uint32_t to = 0; to < slices; ++to)
           if (!run.sent[from][to].empty()) ways.emplace_back(from, to);
-      const bool may_begin = begun < slices;  // a share may come before the pass that it is for
+      const bool may_begin = begun < slices;  // a share may arrive before its pass begins
       is_over = ways.empty() && !may_begin;
       if (may_begin && (ways.empty() || random.below(4) == 0)) {
         run.run(begun++, count);

@@ -1,4 +1,4 @@
-// A server behind which gradients of a trainer are late.
+// A server that gets a trainer's gradients late.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::actors {
 
-/// Stands for a server and passes everything on to it, but the gradients of one rank from one step on: those it keeps.
-/// If asked to, it lets nobody save either.
+/// Forwards all messages to a server, except the gradients of one rank from one step on, which it keeps. On request it
+/// also keeps the server from saving.
 struct slow_road {
   std::uint32_t rank;
   std::uint64_t step;

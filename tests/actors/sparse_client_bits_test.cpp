@@ -1,4 +1,4 @@
-// Training through the sparse client gives the same bits however tables are sharded and wherever they are pooled.
+// Training through the sparse client gives the same bits for all shardings of the tables and wherever they are pooled.
 
 #include <gtest/gtest.h>
 
@@ -20,11 +20,11 @@ using kernels::test::source_of_numbers;
 struct trained_bits {
   std::vector<std::vector<float>> inputs;
   std::vector<std::vector<float>> tables;
-  /// In how many of the ranks' steps each table was pooled by the trainer.
+  /// The number of the ranks' steps in which the trainer pooled each table.
   std::vector<std::size_t> pooled_here;
 };
 
-/// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
+/// Trains four steps of two ranks with random gradients of the input; the ranks alternate in using only few rows.
 trained_bits train_some(std::uint32_t shards, const model::optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
                         bool remote = false, model::table_split split = model::table_split::rows) {
   const model::data_spec spec = all_modes();
@@ -78,7 +78,7 @@ TEST(SparseClient, NoBitDependsOnTheNumberOfShards) {
   }
 }
 
-/// Tables of fewer columns than servers among them, which the last servers have nothing of.
+/// Some tables have fewer columns than there are servers, so the last servers have none of them.
 TEST(SparseClient, NoBitDependsOnTheNumberOfShardsOfColumns) {
   using enum model::table_split;
   for (const model::optimizer_spec& optimizer : optimizers()) {
@@ -97,8 +97,8 @@ TEST(SparseClient, NoBitDependsOnTheNumberOfShardsOfColumns) {
   }
 }
 
-// Two ranks of four steps: sums, means and weighted sums, empty bags, tables that a batch does not use. In a step, one
-// rank may send the gradient of its rows and the other one that of its pooled rows.
+// Two ranks of four steps: sums, means and weighted sums, empty bags, tables that a batch does not use. In the same
+// step, one rank may send gradients of its rows, and the other gradients of its pooled rows.
 TEST(SparseClient, NoBitDependsOnWhereAWholeTableIsPooled) {
   for (const model::optimizer_spec& optimizer : optimizers()) {
     const auto there = train_some(1, optimizer);

@@ -1,4 +1,4 @@
-// What tests of the sparse client share: a model with every way of pooling, random batches, and its calls in their
+// Shared by tests of the sparse client: a model with every mode of pooling, random batches, and the client's calls in
 // order.
 
 #pragma once
@@ -19,7 +19,7 @@ namespace troupe::actors::sparse_client_test {
 inline constexpr std::size_t ranks = 2;
 inline constexpr float untouched = -77;
 
-/// Every way of pooling; the second table has fewer rows than there may be shards.
+/// Every mode of pooling; the second table may have fewer rows than shards.
 inline model::data_spec all_modes() {
   model::data_spec spec;
   spec.tables = {{23, 5, kernels::pooling::sum, false},
@@ -31,8 +31,8 @@ inline model::data_spec all_modes() {
   return spec;
 }
 
-/// Bags with repeated indices, empty ones, and one table without any index. Of each table's rows, the first `rows_used`
-/// occur.
+/// Bags with repeated indices, empty bags, and one table without any index. Only the first `rows_used` rows of each
+/// table occur.
 inline std::shared_ptr<const model::batch> random_batch(kernels::test::source_of_numbers& random,
                                                         const model::data_spec& spec, std::size_t size,
                                                         bool last_is_empty, std::int64_t rows_used = 1000) {
@@ -50,7 +50,7 @@ inline std::shared_ptr<const model::batch> random_batch(kernels::test::source_of
   return samples;
 }
 
-/// Every server gives its answer; then what the client fills of `input` on the processor.
+/// Passes in every server's answer; then fills `input` with what the client computes on the processor.
 inline caf::error pool(const sparse_client& client, sparse_client::context& plan, std::vector<msg::rows> answers,
                        std::vector<float>& input) {
   for (std::size_t s = 0; s < client.servers(); ++s) {

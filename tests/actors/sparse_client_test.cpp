@@ -1,5 +1,5 @@
-// The traffic with the parameter servers, without actors: lookups are answered from shards of the tables, and the
-// gradients applied to them. However many shards there are, not a bit may change.
+// The exchange with parameter servers, without actors: shards of the tables answer lookups and apply gradients. No bit
+// may depend on the number of shards.
 
 #include "actors/sparse_client.hpp"
 
@@ -33,7 +33,7 @@ TEST(SparseClient, AWholeTableIsPooledHereWhereThatSendsLess) {
   const spread_tables local(spec, 1, {});
   auto samples = std::make_shared<model::batch>();
   samples->size = 3;
-  // Three bags of: two distinct rows; three; none.
+  // Three bags with: two distinct rows; three; none.
   samples->tables = {{{7, 9, 7, 9, 9}, {0, 2, 4}, {}}, {{7, 9, 7, 8, 9}, {0, 2, 4}, {}}, {{}, {0, 0, 0}, {}}};
   const auto plan = remote.client().prepare(1, samples);
   const auto asked = [](const msg::bag_lookup& wanted) {
@@ -52,7 +52,7 @@ TEST(SparseClient, AWholeTableIsPooledHereWhereThatSendsLess) {
   EXPECT_TRUE(plan.lookups[0][2].indices.empty() && plan.lookups[0][2].offsets.empty());
   for (const auto& table : local.client().prepare(1, samples).tables) EXPECT_FALSE(table.is_pooled_here);
 
-  // What has travelled: two rows and their gradients, and three pooled rows and theirs.
+  // What travelled: two rows and their gradients, and three pooled rows and theirs.
   auto answered = plan;
   const auto answers = remote.answer(plan);
   EXPECT_EQ(answers[0].tables[0].rows, 2u);
@@ -104,7 +104,7 @@ TEST(SparseClient, RowsPooledHereTravelOnceEach) {
     for (std::size_t t = 0; t < spec.tables.size(); ++t) {
       const auto& indices = samples->tables[t].indices;
       if (shards == 1 && wire == row_dtype::f32 && spec.tables[t].mode != pooling::max) {
-        // Pooled there: the batch's own memory travels.
+        // Pooled on the server: the batch's own memory travels.
         EXPECT_EQ(plan.lookups[0][t].indices.as<std::int64_t>().data(), indices.data());
         EXPECT_EQ(plan.lookups[0][t].offsets.as<std::int64_t>().data(), samples->tables[t].offsets.data());
         continue;
@@ -121,8 +121,8 @@ TEST(SparseClient, RowsPooledHereTravelOnceEach) {
   }
 }
 
-// Two samples: rows 1, 3 and 3 again, summed; then row 1 alone. What the rows and the sums of their gradients are in 16
-// bits is computed apart from the kernels.
+// Two samples: rows 1, 3 and 3 again, summed; then row 1 alone. The rows and the sums of their gradients are rounded to
+// 16 bits independently of the kernels.
 TEST(SparseClient, SixteenBitsRoundSingleRowsAndEachRowsWholeGradient) {
   model::data_spec spec;
   spec.tables = {{5, 4, pooling::sum, false}};
@@ -189,7 +189,7 @@ TEST(SparseClient, WhatSixteenBitsDoNotHoldIsNamedWithWhatToTry) {
     EXPECT_EQ(protocol::describe(error),
               "table 1: the gradient of row 6 is NaN or Inf as float16; try --wire-dtype bf16 or f32 (f16 ends at "
               "65504), or a smaller learning rate (--dense-lr, --sparse-lr)");
-    // As if the rows of the server that has row 3 had grown.
+    // As if the rows of row 3's server had grown too large.
     const std::vector<float> beyond(answers[3 % shards].tables[0].rows * 4, 70000.0F);
     auto& of_server = answers[3 % shards].tables[0];
     of_server = encode_rows(beyond.data(), of_server.rows, 4, row_dtype::f16);
@@ -204,7 +204,7 @@ TEST(SparseClient, WhatSixteenBitsDoNotHoldIsNamedWithWhatToTry) {
   }
 }
 
-// Rows 2 and 4 are equal: the first in the bag takes the gradient, and a third one beats them in one column.
+// Rows 2 and 4 are equal: the first in the bag gets the gradient. Row 3 is larger in one column.
 TEST(SparseClient, GradientOfAMaximumGoesToTheRowThatHadIt) {
   model::data_spec spec;
   spec.tables = {{6, 2, pooling::max, false}};

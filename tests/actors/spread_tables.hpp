@@ -1,4 +1,4 @@
-// Tables on servers that are not there: a client's lookups are answered from shards of them, and its gradients applied.
+// Tables on simulated servers: shards of them answer a client's lookups and apply its gradients.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace troupe::actors {
 
-/// All tables, spread over `shards` servers that are not there: what they would do is done here.
+/// All tables, spread over `shards` simulated servers.
 class spread_tables {
  public:
   spread_tables(const model::data_spec& all, std::uint32_t shards, const model::optimizer_spec& optimizer,
@@ -44,7 +44,7 @@ class spread_tables {
   sparse_client& client() { return client_; }
   model::embedding_bag& table(std::size_t t, std::size_t shard) const { return tables_[t][shard]; }
 
-  /// The answers, by server.
+  /// Returns the answers, by server.
   std::vector<msg::rows> answer(const sparse_client::context& plan) const {
     EXPECT_EQ(plan.lookups.size(), client_.servers());
     std::vector<msg::rows> answers;
@@ -68,7 +68,7 @@ class spread_tables {
     return answers;
   }
 
-  /// One step with the gradients of all ranks, each by server.
+  /// Applies one step with the gradients of all ranks, each by server.
   void apply(std::uint64_t step, const std::vector<std::vector<std::vector<msg::bag_gradient>>>& of_ranks) {
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       for (std::size_t s = 0; s < tables_[t].size(); ++s) {
@@ -91,11 +91,11 @@ class spread_tables {
     }
   }
 
-  /// The weights of table `t`, in the order of the whole table's rows.
+  /// Returns the weights of table `t`, in the order of the whole table's rows.
   std::vector<float> weights(std::size_t t) const {
     const std::size_t dim = tables_[t].front().options().dim;
     std::vector<float> whole(static_cast<std::size_t>(tables_[t].front().options().rows) * dim);
-    std::size_t first = 0;  // column of the shard
+    std::size_t first = 0;  // the shard's first column
     for (const model::embedding_bag& shard : tables_[t]) {
       for (std::int64_t row = 0; row < shard.rows(); ++row)
         std::copy_n(shard.weights().data() + static_cast<std::size_t>(row) * shard.dim(), shard.dim(),
@@ -115,7 +115,7 @@ class spread_tables {
   static std::uint64_t module_of(std::size_t table, std::size_t shard) { return 100 * table + shard; }
 
   kernels::row_dtype wire_;
-  mutable std::vector<std::vector<model::embedding_bag>> tables_;  // a lookup may use their staging
+  mutable std::vector<std::vector<model::embedding_bag>> tables_;  // a lookup may use their staging memory
   sparse_client client_;
 };
 

@@ -1,5 +1,5 @@
-// A stage for actor tests: an actor system whose messages are handled one at a time by the test's own thread, in the
-// order in which they were sent, or in one drawn from a seed.
+// A stage for actor tests: an actor system whose messages the test's own thread handles one at a time, in the order in
+// which they were sent or in one drawn from a seed.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace troupe::actors {
 
-/// What became of a request.
+/// The result of a request; empty while it is pending.
 template <class T>
 struct outcome {
   std::optional<T> value;
@@ -49,7 +49,7 @@ class staged_system {
     return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
   }
 
-  /// Spawns an actor that is ended with the test.
+  /// Spawns an actor that ends with the test.
   template <class... Args>
   auto spawn(Args&&... args) {
     auto handle = system_.spawn(std::forward<Args>(args)...);
@@ -57,7 +57,7 @@ class staged_system {
     return handle;
   }
 
-  /// Tells the actors that were spawned so to end; they do when messages are handled.
+  /// Ends the actors spawned with `spawn`; they end when messages are handled.
   void dismiss() {
     for (const auto& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::kill);
     spawned_.clear();

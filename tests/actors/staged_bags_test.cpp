@@ -1,5 +1,5 @@
-// Goal: a batch whose tables are on a device of this process lies in staging memory once it is prepared, and gives the
-// numbers of one that does not. Method: the same batch, prepared in both ways.
+// Goal: a batch whose tables are on a device of this process is in staging memory once prepared, and gives the same
+// numbers as one that is not. Method: the same batch, prepared in both ways.
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ TEST_F(StagedBagsGpu, DenseFeaturesComeToTheirColumns) {
   const std::vector<std::vector<msg::module_ref>> shards = {{{{}, {}, 1, 0, 1, 0}}, {{{}, {}, 2, 0, 1, 0}}};
   const sparse_client client(spec, shards, {.where = &device, .staging = &device});
   constexpr std::size_t size = 3;
-  // Once all rows are on the device, and once the second table's come from the host.
+  // First with all rows on the device, then with the second table's from the host.
   for (const bool from_host : {false, true}) {
     const auto samples = std::make_shared<model::batch>();
     samples->size = size;

@@ -1,5 +1,5 @@
-// Goal: a question to a run that is being gathered is answered with what is missing, and a wish to stop ends it.
-// Method: as for runs that have begun (status_test.cpp), with members that say nothing.
+// Goal: a status request to a run that is still gathering says what is missing, and a request to stop ends it. Method:
+// as for runs that have begun (status_test.cpp), with members that do not answer.
 
 #include <set>
 
@@ -16,7 +16,7 @@ class StatusOfGathering : public status_stage {
     run();
   }
 
-  /// A process that offers a trainer or a server and then says nothing.
+  /// Adds a process that offers a trainer or a server and is silent afterwards.
   std::shared_ptr<outcome<msg::admitted>> come(bool trains, const std::string& name) {
     node_ = spawn([this](msg::node_actor::pointer self) {
       return msg::node_actor::behavior_type{
@@ -43,7 +43,7 @@ class StatusOfGathering : public status_stage {
     return place;
   }
 
-  /// The process that came last hands over one of its actors, as a request whose answer it does not look at.
+  /// The last process hands over one of its actors in a request whose answer it ignores.
   template <class Offer>
   void offer(Offer what) {
     const auto boss = caf::actor_cast<caf::strong_actor_ptr>(master_);
@@ -54,7 +54,7 @@ class StatusOfGathering : public status_stage {
 
   msg::node_actor node_;
   std::vector<caf::typed_response_promise<msg::committed>> unanswered_;
-  std::chrono::seconds evidence_after_{0};  ///< of the process that comes next, until it answers
+  std::chrono::seconds evidence_after_{0};  ///< how long the next process takes to answer
 };
 
 TEST_F(StatusOfGathering, TellsWhoIsMissing) {
@@ -77,7 +77,7 @@ TEST_F(StatusOfGathering, TellsWhoIsMissing) {
   EXPECT_EQ(now.nodes[0].links[0].bytes, 4096u);
   EXPECT_EQ(now.trainers, 0u) << "its trainer has not come yet";
 
-  // Rank 1 before rank 0: there is a gap.
+  // Rank 1 joins before rank 0: there is a gap.
   caf::anon_send(master_, msg::node_lost{{}, "an unknown session", "a client has gone"});
   ASSERT_TRUE(come(true, "slow")->value);
   offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, 1U, 1U), 1});
@@ -87,7 +87,7 @@ TEST_F(StatusOfGathering, TellsWhoIsMissing) {
   EXPECT_EQ(waits_of(now), (lines{" < 1 server and 1 trainer to join 0 < "}));
 }
 
-// A process on a slow machine takes seconds to look at its threads and to send its ring.
+// A process on a slow machine takes seconds to inspect its threads and to send its ring.
 TEST_F(StatusOfGathering, EvidenceThatTakesSecondsIsWaitedForAndOfASilentProcessIsLeftOut) {
   wait_for_members();
   evidence_after_ = std::chrono::seconds(6);

@@ -1,4 +1,4 @@
-// Runs under the deterministic scheduler that are asked how they are.
+// Runs under the deterministic scheduler that are asked for their status.
 
 #pragma once
 
@@ -13,10 +13,10 @@ namespace troupe::actors {
 
 using lines = std::vector<std::string>;
 
-/// A run that stands still because a message is held back.
+/// A run that is blocked because a message is held back.
 class status_stage : public run_stage {
  protected:
-  /// How the run is when everybody has done all that can be done.
+  /// Returns the run's status once all messages are handled.
   msg::run_status told() {
     auto answer = ask<msg::run_status>(master_, msg::status{});
     run();

@@ -1,5 +1,5 @@
-// Goal: whoever asks learns who waits on whom, in any phase of a run, and the run goes on as if nobody had asked.
-// Method: runs under the deterministic scheduler that stand still because a message is held back.
+// Goal: a status request reports which actors wait for which, in any phase of a run, and does not affect the run.
+// Method: runs under the deterministic scheduler that are blocked because a message is held back.
 
 #include <filesystem>
 #include <set>
@@ -43,7 +43,7 @@ TEST_F(Status, NamesWhoWaitsForRowsAndForGradients) {
   EXPECT_EQ(answer_->value->weights_digest, digest) << "asking changes nothing";
 }
 
-/// A group of one of two processes, and what stands for the other's.
+/// The group of one of two processes, and a stand-in for the other's.
 TEST_F(Status, AGroupNamesTheRanksThatHaveNotSent) {
   auto other = spawn([](msg::allreduce_actor::pointer) {
     return msg::allreduce_actor::behavior_type{[](msg::reduce&) { return msg::reduced{}; }, [](msg::bucket_share&) {},
@@ -144,7 +144,7 @@ TEST_F(Status, NamesWhoWaitsForACheckpoint) {
   hold_gradients(1, UINT64_MAX);
   road_.never_saves = true;
   auto job = tutorial("2", "1");
-  job.emplace_back("consistency", "ssp:1");  // for which trainers stand still
+  job.emplace_back("consistency", "ssp:1");  // for which trainers pause
   begin(job, {}, checkpoints);
   run();
   ASSERT_TRUE(answer_->pending());

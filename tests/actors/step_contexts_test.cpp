@@ -1,4 +1,4 @@
-// Optimizer steps to come at a server: which global steps belong to them, and how far they are.
+// A server's coming optimizer steps: which global steps belong to them, and their progress.
 
 #include "actors/step_contexts.hpp"
 
@@ -41,7 +41,8 @@ TEST(StepContexts, BeginAfterTheStepsOfACheckpointAlsoOfAShortOne) {
   EXPECT_EQ(contexts.missing_before(13), 1U);
 }
 
-/// Synchronous trainers are a step apart, their lookups two, and one without a batch may be ahead by one more.
+/// Synchronous trainers are at most one step apart, their lookups two, and a trainer without a batch may be ahead by
+/// one more.
 TEST(StepContexts, AreOpenAsFarAsTrainersCanBeAhead) {
   step_contexts contexts;
   contexts.begin({.trainers = 2, .accumulate = 2}, 0);

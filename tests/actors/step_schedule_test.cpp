@@ -1,4 +1,4 @@
-// Which step ends what, written out step by step.
+// Which step ends what, listed step by step.
 
 #include "actors/step_schedule.hpp"
 
@@ -10,7 +10,7 @@
 namespace troupe::actors::step_schedule_test {
 namespace {
 
-/// The steps of a run for which `is_so`.
+/// Returns the steps of a run for which `is_so` holds.
 std::vector<std::uint64_t> steps(const step_schedule& of, const std::function<bool(std::uint64_t)>& is_so) {
   std::vector<std::uint64_t> found;
   for (std::uint64_t step = 1; step <= of.total_steps; ++step)

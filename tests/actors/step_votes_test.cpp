@@ -1,4 +1,4 @@
-// What ranks agree on with a step, from their votes.
+// What ranks agree on in a step, from their votes.
 
 #include "actors/step_votes.hpp"
 

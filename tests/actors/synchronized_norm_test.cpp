@@ -1,5 +1,6 @@
-// Goal: batch normalisation over several ranks is that of one rank with all of their samples. Method: two and three
-// ranks' passes in turn, with the means made by the test, beside a pass of all samples; some ranks have no samples.
+// Goal: batch normalization over several ranks equals that of one rank with all of their samples. Method: alternating
+// passes of two and three ranks, with the means made by the test, compared with one pass of all samples; some ranks
+// have no samples.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ constexpr std::size_t channels = 3;
 const troupe::shape image(channels, 2, 2);
 constexpr std::size_t width = 12;
 
-/// What a pass there and back has made.
+/// The results of a forward and backward pass.
 struct made {
   std::vector<float> output;
   std::vector<float> grad_input;
@@ -41,7 +42,7 @@ struct inputs {
 
 nn::batch_norm norm(bool synchronized) { return nn::batch_norm({.channels = channels, .synchronized = synchronized}); }
 
-/// Two of them, of which the second is within another module.
+/// Two norms, the second inside another module.
 nn::sequential network(bool synchronized) {
   return nn::sequential(norm(synchronized), nn::relu(), nn::residual(norm(synchronized)));
 }
@@ -49,7 +50,7 @@ nn::sequential network(bool synchronized) {
 const std::vector<float> parameters = {0.5F, 2, -1, 0.1F, 0.2F, 0.3F, 1, -0.5F, 3, 0.3F, 0.1F, 0.2F};
 
 made passed(const nn::module& what, const inputs& of, nn::rank_means* ranks) {
-  if (of.samples() == 0) {  // it takes part in the passes of the others
+  if (of.samples() == 0) {  // it joins the others' passes
     const nn::pass how{.stream = kernels::host_stream(), .training = true, .ranks = ranks};
     const nn::pass_numbers none{.input = nn::batch_of(0, image)};
     what.forward(how, none);
@@ -67,7 +68,7 @@ made passed(const nn::module& what, const inputs& of, nn::rank_means* ranks) {
   return result;
 }
 
-/// The ranks' passes, between which the test carries the means.
+/// Runs the ranks' passes; the test carries the means between them.
 std::vector<made> passed_together(const nn::module& what, const std::vector<inputs>& ranks) {
   std::vector<made> results(ranks.size());
   std::vector<std::unique_ptr<interrupted_pass>> passes;

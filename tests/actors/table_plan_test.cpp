@@ -1,4 +1,4 @@
-// A job's tables, as they are placed on its servers.
+// How a job's tables are assigned to its servers.
 
 #include "actors/table_plan.hpp"
 

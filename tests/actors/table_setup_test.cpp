@@ -1,4 +1,4 @@
-// Tables come into being on real servers: the states that this goes through, and the weights that are there at its end.
+// Creating tables on real servers: the states on the way, and the final weights.
 
 #include "actors/table_setup.hpp"
 
@@ -17,7 +17,7 @@ class TableSetup : public master_parts_stage {
 
   state now() const { return parts_->tables.now(); }
 
-  /// The weights of a shard as its server has them.
+  /// Returns the weights of a shard from its server.
   std::vector<float> weights_of(const msg::module_ref& shard) {
     const auto answer = ask<msg::module_state>(shard.server, msg::state_dict{head(0), shard.module});
     run();
@@ -31,7 +31,7 @@ class TableSetup : public master_parts_stage {
 };
 
 TEST_F(TableSetup, GivenWeightsAreSpreadRowByRow) {
-  // The first table is heavy, and so is on all servers; the others are each on one.
+  // The first table is heavy, and so on all servers; each other table is on one.
   plan({{20, 2, kernels::pooling::sum, false, 50}, {4, 3}, {5, 2}}, 3, 1);
   EXPECT_EQ(now(), state::none);
   start();

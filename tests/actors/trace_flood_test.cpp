@@ -1,4 +1,4 @@
-// What recording costs and loses when an actor gets more messages than it can handle.
+// The cost and the losses of recording when an actor gets more messages than it can handle.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 namespace troupe::actors::trace_flood_test {
 namespace {
 
-/// Takes `expected` messages, then says that it is done.
+/// Counts `expected` messages, then reports that it is done.
 struct sink_state {
   std::string name = "server 0";
   actor_trace trace;
@@ -39,11 +39,11 @@ caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected
   return {recorded<msg::stop>(self)};
 }
 
-/// Sends so many from this thread to an actor on another, and returns the nanoseconds that each took.
+/// Sends `messages` messages from this thread to an actor on another one, and returns the nanoseconds per message.
 double flood_ns(trace::recorder* recorder, std::uint64_t messages) {
   traced_config config;
   config.config_file_path.clear();
-  // One thread that handles: of a chunk that a thread leaves open and half full, all counts as lost when it is
+  // One handling thread: if a thread leaves a chunk open and half full, all of it counts as lost when it is
   // overwritten.
   config.set("caf.scheduler.max-threads", std::size_t{1});
   config.recorder = recorder;
@@ -90,7 +90,7 @@ TEST(TraceFlood, WhatIsLostIsCounted) {
       static_cast<std::uint64_t>(std::ranges::count(read->events, trace::kind::handled, &trace::event::what));
   EXPECT_GE(kept + process.overwritten, messages) << kept << " are there";
   EXPECT_LE(kept, messages);
-  // What is lost is lost by the chunk, and three threads have an open one each.
+  // Records are lost in whole chunks, and each of three threads has an open one.
   constexpr std::uint64_t chunks_open = 3 * trace::records_per_chunk;
   EXPECT_LE(process.overwritten, messages - kept + chunks_open) << kept << " are there";
   EXPECT_EQ(read->contents.size() + process.contents_lost, messages);
@@ -110,8 +110,8 @@ TEST(TraceTiming, AFloodIsHardlySlowerWithARing) {
   const auto median = ratios.begin() + pairs / 2;
   std::ranges::nth_element(ratios, median);
   RecordProperty("ratio", std::to_string(*median));
-  // 1.15 on a quiet machine, as bench/tracing.cpp measures it; other work on this one may be in the way of either. A
-  // handler that waited for a file, or for a lock that all share, would take many times as long.
+  // 1.15 on a quiet machine, as measured by bench/tracing.cpp; other work on this machine may slow down either side. A
+  // handler that waited for a file or for a shared lock would take many times as long.
   constexpr double generous = 3;
   EXPECT_LE(*median, generous);
 }

@@ -1,4 +1,4 @@
-// What actors record: their messages, what they wait for, and what follows from it.
+// What actors record: their messages, what they wait for, and the consequences.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ class TracedActors : public testing::Test {
   std::unique_ptr<caf::actor_system> system_;
 };
 
-/// Answers nothing before it has the answer to what it asks another.
+/// Answers only once it has the answer to its own request to another actor.
 struct stubborn_state {
   std::string name;
   std::uint64_t step = 1;
@@ -100,7 +100,7 @@ TEST_F(TracedActors, TwoThatWaitForEachOtherAreACycleWithBothTypes) {
   *first = *second = nullptr;
 }
 
-/// Answers, refuses, or parks what it is asked.
+/// Answers, refuses, or parks requests.
 struct clerk_state {
   std::string name = "server 0";
   std::uint64_t step = 0;
@@ -172,7 +172,7 @@ TEST_F(TracedActors, AnswersRefusalsAndWhatIsParkedCanBeToldApart) {
   EXPECT_EQ(exits, 1U);
 }
 
-/// Content that is the same whoever sent it, and another when a number differs.
+/// The content is the same for any header, and differs when a number differs.
 TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
   const auto made = [](std::uint64_t sequence, float last) {
     msg::gradient sent;

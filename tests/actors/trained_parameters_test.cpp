@@ -1,4 +1,4 @@
-// Which weight the error of a spoilt loss names.
+// Which weight the error of a non-finite loss names.
 
 #include "actors/trained_parameters.hpp"
 

@@ -1,4 +1,4 @@
-// With how many trainers a run continues: what its job says, what somebody asks for, and what is refused.
+// The number of trainers with which a run continues: from its job, from a request, and errors.
 
 #include "actors/trainer_changes.hpp"
 

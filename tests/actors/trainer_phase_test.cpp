@@ -1,4 +1,4 @@
-// What may follow what in a trainer.
+// The allowed order of a trainer's phases.
 
 #include "actors/trainer_phase.hpp"
 

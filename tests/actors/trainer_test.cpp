@@ -1,4 +1,4 @@
-// A trainer alone, among actors that the test has written: what it sends, in which order, and for what it waits.
+// A trainer alone, among scripted actors: what it sends, in which order, and what it waits for.
 
 #include "actors/job_trainer.hpp"
 
@@ -19,7 +19,7 @@ using lines = std::vector<std::string>;
 
 class Trainer : public stage {
  protected:
-  /// Trainer 0 of the tutorial's job, of which one step has one bucket, and all that it talks to.
+  /// Trainer 0 of the tutorial's job, whose steps have one bucket, and all actors that it talks to.
   void begin(const char* steps, const char* trainers = "2") {
     const std::vector<model::setting> settings = {{"data", "tutorial"}, {"trainers", trainers}, {"steps", steps}};
     const auto parsed = model::parse_job(settings);
@@ -44,7 +44,7 @@ class Trainer : public stage {
     return all;
   }
 
-  /// Has `owner` give the answer that it holds back, in its handler of `nudge`.
+  /// Makes `owner` send the answer that it holds back, in its handler of `nudge`.
   template <class Owner, class Nudge, class Answer>
   void deliver(const Owner& owner, Nudge nudge, caf::typed_response_promise<Answer>& held, Answer answer) {
     owed_ = [&held, answer = std::move(answer)]() mutable {
@@ -73,8 +73,8 @@ class Trainer : public stage {
   msg::parameter_server_actor server_;
   std::shared_ptr<outcome<msg::trained>> answer_;
   std::size_t dim_ = 0;
-  msg::reduced mean_to_give_;  ///< instead of the share, if it has a gradient
-  bool stops_ = false;         ///< the group tells all ranks to, without a wish of theirs
+  msg::reduced mean_to_give_;  ///< used in place of the share, if it has a gradient
+  bool stops_ = false;         ///< the group makes all ranks stop, although none voted for it
   bool holds_rows_ = false;
   bool holds_mean_ = false;
   bool holds_save_ = false;
@@ -220,7 +220,7 @@ TEST_F(Trainer, ASecondOrderEndsIt) {
   EXPECT_EQ(protocol::describe(**reason), "trainer 0, step 0: a second order to train");
 }
 
-/// A peer of a user's program, or of another part of a network, that this trainer knows nothing of.
+/// A peer of a user's program, or of another part of a network, that this trainer does not know.
 TEST_F(Trainer, AMessageOfAnotherTrainerThatItDoesNotExpectEndsIt) {
   begin("9");
   holds_rows_ = true;

@@ -1,5 +1,4 @@
-// A network that is none of Troupe's own: how well a user and an item go together, from a vector of each,
-//   y = sum_d w_d u_d v_d + c.
+// A user's network: how well a user and an item match, from a vector of each, y = sum_d w_d u_d v_d + c.
 // Two layers: `scale` w [dim], and `bias` c. It counts its training passes in a buffer, `passes`. For the processor.
 
 #pragma once
@@ -73,7 +72,7 @@ class two_towers final : public nn::module {
     to.finished({0, dim_});
   }
 
-  /// What the last forward pass was given.
+  /// Arguments of the last forward pass.
   struct seen {
     bool training = false;
     std::uint64_t key = 0;
@@ -89,7 +88,7 @@ inline model::network network_of(const std::shared_ptr<const two_towers>& towers
   return {towers, troupe::shape(2 * dim)};
 }
 
-/// The mean squared error of its outputs.
+/// The mean squared error of the outputs.
 inline void squared_error(kernels::stream& on, kernels::batch_part samples, const model::loss_targets& targets,
                           float* outputs, double* loss) {
   on.mean_squared_error(samples, 1, outputs, targets.values, outputs, loss);

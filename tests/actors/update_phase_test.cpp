@@ -1,4 +1,4 @@
-// What may follow what in a server's next optimizer step.
+// The allowed order of phases in a server's next optimizer step.
 
 #include "actors/update_phase.hpp"
 

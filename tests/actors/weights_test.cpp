@@ -1,4 +1,4 @@
-// Tables put together again from their shards, and the digest of a model's bits.
+// Tables joined from their shards, and the digest of a model's bits.
 
 #include "actors/final_weights.hpp"
 #include "base/digest.hpp"
@@ -32,7 +32,7 @@ struct table {
   const float* row(std::size_t r) const { return weights.data() + r * dim; }
 };
 
-/// Row r goes to shard r % shards; `entry(row)` says what it leaves there.
+/// Row r goes to shard r % shards; `entry(row)` is what it stores there.
 template <class Number, class Entry>
 std::vector<msg::tensor> spread(const table& from, std::size_t shards, std::size_t columns, const Entry& entry) {
   std::vector<std::vector<Number>> parts(shards);
@@ -49,7 +49,7 @@ std::uint64_t digest_of_floats(const float* numbers, std::size_t count) {
   return digest_of(reinterpret_cast<const std::byte*>(numbers), count * sizeof(float));
 }
 
-/// What shards would answer: the digests of a piece, by table and whole-table row.
+/// The shards' answer: the digests of a piece, by table and whole-table row.
 template <class RowDigest>
 msg::tensor answer_to(const weights_digest::piece& part, std::uint32_t shards, const RowDigest& digest_of_row) {
   std::vector<std::uint64_t> digests;
@@ -58,7 +58,7 @@ msg::tensor answer_to(const weights_digest::piece& part, std::uint32_t shards, c
   return msg::tensor::own(part.rows, 1, std::move(digests));
 }
 
-/// Answers all that is asked, always one of what is under way, drawn by a seed.
+/// Answers all requests, each time a random one of those outstanding.
 template <class RowDigest>
 std::string digest_in_pieces(const std::vector<weights_digest::table>& tables, const RowDigest& digest_of_row,
                              std::uint64_t dense_digest, std::uint64_t seed) {
@@ -138,7 +138,7 @@ TEST(Weights, MergedColumnsAreTheTable) {
   expect(tables[2], {{0, 1}, {1, 1}});
 }
 
-/// The last piece that was asked for is always answered first.
+/// The most recently requested piece is always answered first.
 TEST(Weights, DigestOfColumnsIsThatOfWholeRows) {
   source_of_numbers random(5);
   auto tables = some_tables();
@@ -223,7 +223,7 @@ TEST(Weights, DigestFollowsItsDefinition) {
   EXPECT_EQ(digest_of_model({}, {}, 1), expected);
 }
 
-// Lengths on both sides of the limits at which XXH3 changes its ways: 16, 128, 240 and 1024 bytes.
+// Lengths on both sides of the limits at which XXH3 changes its method: 16, 128, 240 and 1024 bytes.
 TEST(Weights, DigestOfManyRowsIsThatOfTheirDigestsInOnePiece) {
   const std::vector<float> dense = {1, 2, 3};
   for (const std::size_t rows : {0, 1, 2, 15, 16, 29, 30, 31, 127, 128, 129, 1000}) {
@@ -240,7 +240,7 @@ TEST(Weights, DigestOfManyRowsIsThatOfTheirDigestsInOnePiece) {
   }
 }
 
-// Tables of one piece and of many, of fewer rows than shards, and of more rows than may be under way.
+// Tables of one piece and of many, with fewer rows than shards, and with more rows than may be outstanding.
 TEST(Weights, DigestInPiecesDependsOnNeitherTheirOrderNorTheirSize) {
   const std::vector<std::uint64_t> rows = {5, msg::row_digests_max, msg::row_digests_max + 1,
                                            weights_digest::rows_max + 1003};
