@@ -159,8 +159,8 @@ class AllreduceProcesses : public stage {
 const std::vector<std::vector<std::uint32_t>> layouts = {{0, 1},       {0, 1, 2},    {0, 0, 1},         {1, 0, 1, 2, 0},
                                                          {2, 1, 1, 0}, {0, 1, 2, 3}, {3, 1, 0, 4, 2, 1}};
 
-// Whole if at most 64 KiB go to all other processes together; gathered up to 64 KiB by four or more processes; in slices
-// beyond.
+// Whole if at most 64 KiB go to all other processes together; gathered up to 64 KiB by four or more processes; else in
+// slices.
 constexpr std::size_t counts[] = {1, 3, 1000, 8192, 16384, 16385, 40'003};
 
 TEST_F(AllreduceProcesses, EveryLayoutGivesTheBitsOfOneProcess) {

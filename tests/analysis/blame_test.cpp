@@ -1,4 +1,4 @@
-// Gradients of two shards of two tables, with numbers known beforehand.
+// Gradients of two shards of two tables, with known numbers.
 
 #include "analysis/blame.hpp"
 
@@ -82,7 +82,7 @@ trace::content gradient_of(std::uint32_t rank, const std::vector<table_gradient>
   return made;
 }
 
-/// The first of its tables, as the server took it.
+/// Returns the gradient of the first table as a server reads it.
 msg::bag_gradient bag_gradient_of(const table_gradient& table) {
   troupe::msg::gradient made;
   EXPECT_TRUE(protocol::read_content_into(gradient_of(0, {table}), made));
@@ -93,7 +93,7 @@ trace::content_part floats(std::uint64_t dim, const std::vector<float>& numbers)
   return part("", "float32", numbers.size() / dim, dim, bytes_of(numbers));
 }
 
-/// Table 0 of 10 rows of 2 numbers lies whole on server 0; table 1, of 7 rows, on both, one shard each.
+/// Table 0 (10 rows of 2 numbers) is whole on server 0; table 1 (7 rows) has one shard on each server.
 class blamed_run {
  public:
   blamed_run() {
@@ -130,7 +130,7 @@ class blamed_run {
 
 TEST(Blame, RowsThatTravelOneByOneLieInTheirShard) {
   blamed_run run;
-  // Row 5 of table 1 is row 2 of shard 1; row 4 is row 2 of shard 0, which is no concern of row 5.
+  // Row 5 of table 1 is row 2 of shard 1; row 4 is row 2 of shard 0, and unrelated to row 5.
   const std::uint64_t touched = run.gradient(1, 1, 3, {{1, {0, 2}, {}, {}, floats(2, {1, 1, 3, -4})}});
   run.gradient(1, 0, 3, {{2, {2}, {}, {}, floats(2, {8, 8})}});
   run.gradient(0, 1, 3, {{1, {1}, {}, {}, floats(2, {7, 7})}});
@@ -154,7 +154,7 @@ TEST(Blame, RowsThatTravelOneByOneLieInTheirShard) {
 
 TEST(Blame, BagsGiveEachOccurrenceItsShare) {
   blamed_run run;
-  // Bags {3, 9, 3, 3}, {}, {3, 1}: a mean of four, of which three are row 3, and a mean of two.
+  // Bags {3, 9, 3, 3}, {}, {3, 1}: a mean of four, three of which are row 3, and a mean of two.
   run.gradient(0, 0, 1, {{1, {3, 9, 3, 3, 3, 1}, {0, 4, 4}, {}, floats(2, {4, 8, 100, 100, 2, -20})}});
   const auto found = blame(run.made.done(), 0, 3);
   ASSERT_TRUE(found) << found.error().message;
@@ -233,7 +233,7 @@ TEST(Blame, AClaimedWidthTakesNoMemoryUnlessItsNumbersAreThere) {
   ASSERT_TRUE(none);
   EXPECT_EQ(none->occurrences, 0U);
   EXPECT_TRUE(none->sum.empty());
-  // Four bytes times this width are 4, as 64 bits count.
+  // Four bytes times this width wrap to 4 in 64 bits.
   constexpr std::uint64_t wrapped = (std::uint64_t{1} << 62) + 1;
   troupe::msg::gradient one;
   EXPECT_FALSE(protocol::read_content_into(
@@ -252,7 +252,7 @@ TEST(Blame, TextHasTheLargestAndTheTotal) {
   EXPECT_NE(text.find("the 2 with the largest norms:"), std::string::npos);
   EXPECT_NE(text.find("trainer 1 #1"), std::string::npos);
   EXPECT_EQ(text.find("trainer 0 #2"), std::string::npos);
-  EXPECT_NE(text.find("13.04"), std::string::npos) << text;  // of 5, 12 and 1: the root of 170
+  EXPECT_NE(text.find("13.04"), std::string::npos) << text;  // of 5, 12 and 1: sqrt(170)
   const boost::json::object json = blame_json(run.made.done(), *found);
   EXPECT_EQ(json.at("touches").as_array().size(), 3U);
   EXPECT_EQ(json.at("touches").as_array().at(1).at("norm").as_double(), 12);

@@ -1,5 +1,5 @@
-// Calls between trainers: collectives, and tensors that are sent and received. The trainer that has not called what the
-// others wait for is named, and no other.
+// Calls between trainers: collectives, and sent and received tensors. Only the trainer that has not made the call that
+// the others wait for is named.
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 
 namespace troupe::analysis::blocked_calls_test {
 
-/// As it is of every run: the master waits for all trainers.
+/// As in every run, the master waits for all trainers.
 void train(stuck_run& r, std::uint16_t trainers) {
   for (std::uint16_t i = 0; i < trainers; ++i)
     r.ask(r.master, r.trainer(i), "train", 0, trace::ms(1), std::uint64_t{10} + i);
 }
 
-// Trainer 1 has left one all_reduce out, and is in the optimizer step after that, in which it waits for the others.
+// Trainer 1 has skipped one all_reduce, and waits for the others in the following optimizer step.
 TEST(BlockedCalls, ASkippedCollectiveNamesWhoHasNotCalledItAndWhereThatIs) {
   stuck_run r(1, 3);
   train(r, 3);
@@ -40,7 +40,7 @@ TEST(BlockedCalls, ASkippedCollectiveNamesWhoHasNotCalledItAndWhereThatIs) {
   })) << boost::json::value(wait);
 }
 
-// The other way round: trainer 1 calls one that the others do not, who are in the optimizer step.
+// The opposite case: trainer 1 makes a call that the others, which are in the optimizer step, do not make.
 TEST(BlockedCalls, ACollectiveThatOneTrainerCallsTooManyNamesThatTrainer) {
   stuck_run r(1, 3);
   train(r, 3);
@@ -59,7 +59,7 @@ void step_without_trainer_1(stuck_run& r, std::uint64_t step) {
     r.launch(t, step, step, r.ask_parked(r.trainer(t), r.group, "reduce", step, trace::ms(110), 2), trace::ms(110));
 }
 
-// It comes after the optimizer step of that iteration, or before it.
+// The receive comes after the optimizer step of that iteration, or before it.
 TEST(BlockedCalls, AReceiptIsNamedThoughTheOthersAreInTheOptimizerStep) {
   for (const std::uint64_t step : {302, 301}) {
     stuck_run r(1, 3);
@@ -76,7 +76,7 @@ TEST(BlockedCalls, AReceiptIsNamedThoughTheOthersAreInTheOptimizerStep) {
   }
 }
 
-// Trainer 1 has not awaited its call, and works; the others were in that call with it.
+// Trainer 1 works without having awaited its call; the others were in that call with it.
 TEST(BlockedCalls, ACallThatIsNotAwaitedHoldsUpNoHandler) {
   stuck_run r(1, 3);
   train(r, 3);
@@ -114,7 +114,7 @@ TEST(BlockedCalls, ASenderThatDoesNotSendIsNamed) {
       "is recorded");
 }
 
-// Two trainers, each in a call that the other has not made: nothing says which of them is wrong.
+// Two trainers, each in a call that the other has not made: neither is known to be wrong.
 TEST(BlockedCalls, TwoThatReceiveFromEachOtherAreACycle) {
   stuck_run r(1, 2);
   train(r, 2);
@@ -131,7 +131,7 @@ TEST(BlockedCalls, TwoThatReceiveFromEachOtherAreACycle) {
 TEST(BlockedCalls, GroupsOfTheSameMembersAreToldApart) {
   stuck_run r(1, 3);
   train(r, 3);
-  // Trainer 0 is in the second subgroup of {0, 2}, trainer 2 in the first; trainer 1 has nothing to do with it.
+  // Trainer 0 is in the second subgroup of {0, 2}, trainer 2 in the first; trainer 1 is not involved.
   r.call(0,
          {.number = 3, .since = trace::ms(100), .members = {0, 2}, .missing = {2}, .text = "barrier", .instance = 2});
   r.call(2,

@@ -1,4 +1,4 @@
-// Collectives that miss a rank, cycles, and chains that lead to a process that died.
+// Collectives that lack a rank, cycles, and chains that lead to a dead process.
 
 #include "analysis/blocked.hpp"
 
@@ -10,8 +10,8 @@
 
 namespace troupe::analysis::blocked_test {
 
-// Ranks 0 and 1 are in step 12; rank 2 has left its collective out and is in step 13, which the others have not come
-// to. The group may have met that one first.
+// Ranks 0 and 1 are in step 12; rank 2 has skipped its collective and is in step 13, which the others have not reached.
+// The group may have numbered either collective first.
 TEST(Blocked, ASkippedCollectiveNamesCommunicatorNumberAndRank) {
   for (const auto& [of_12, of_13] : {std::pair<std::uint64_t, std::uint64_t>{33, 34}, {34, 33}}) {
     stuck_run r(1, 3);
@@ -71,7 +71,7 @@ TEST(Blocked, AShareThatIsLostBetweenGroupsNeverArrived) {
       "allreduce 2 #8 (bucket_share, step 12) was sent by allreduce 2 2.00 s ago, and never arrived at allreduce 1");
 }
 
-/// Group 0 gathers the shares: that other groups lack them says nothing.
+/// Group 0 gathers the shares: it does not matter that other groups lack them.
 TEST(Blocked, ARankThatTheGatheringGroupLacksIsMissing) {
   stuck_run r(1, 3);
   r.spread();
@@ -118,7 +118,7 @@ TEST(Blocked, AChainLeadsToTheDeadProcess) {
   r.edit().processes.resize(4);
   r.edit().processes[3].pid = 123;
   r.edit().processes[3].node = 3;
-  // trainer 0 waits for server 0, which waits for trainer 1, which waits for trainer 2, which is dead.
+  // Trainer 0 waits for server 0, which waits for trainer 1, which waits for trainer 2, which is dead.
   r.gradient(r.trainer(2), r.server(0), 12, trace::ms(4500), 1);
   r.edit().processes[3].last = trace::ms(4500);
   r.gradient(r.trainer(0), r.server(0), 12, trace::ms(4501), 1);
@@ -156,7 +156,7 @@ TEST(Blocked, AnActorThatEndedByAnErrorIsNamed) {
   EXPECT_EQ(report.verdict, "server 0 (pid 101) has been dead since 00:00:00.1 UTC: it ended with error 6");
 }
 
-/// Server 0 has only noticed what trainer 0 did.
+/// Server 0 only noticed what trainer 0 did.
 TEST(Blocked, TheErrorOfTheRunIsToldInPlaceOfWhoEndedByIt) {
   stuck_run r(1, 1);
   r.spread();

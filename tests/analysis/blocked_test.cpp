@@ -12,7 +12,7 @@ TEST(Blocked, ACleanEndIsNotBlocked) {
   stuck_run r(1, 1);
   r.edit().processes[0].end = trace::ending::clean;
   r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1), 5);
-  r.mark(trace::kind::exit, r.trainer(0), trace::ms(2), 9);  // as it was told to
+  r.mark(trace::kind::exit, r.trainer(0), trace::ms(2), 9);  // as requested
   const auto report = find_blocked(r.done());
   EXPECT_EQ(report.what, blockage::none);
   EXPECT_EQ(report.verdict, "nothing is blocked: the run has ended as it should");
@@ -125,7 +125,7 @@ TEST(Blocked, ADroppedGradientIsNamedByItsRecordOfHavingBeenSent) {
 
 TEST(Blocked, ADroppedGradientIsFoundByTheGapInItsSendersNumbers) {
   stuck_run r(2, 2);
-  // Trainer 1 has sent 1: lookup, 2 and 3: gradients, 4 and 5: lookups of the next step. Number 3 has left no trace.
+  // Trainer 1 has sent 1: lookup, 2 and 3: gradients, 4 and 5: lookups of the next step. Number 3 left no trace.
   for (std::uint16_t t : {0, 1}) {
     r.gradient(r.trainer(t), r.server(0), 12, trace::ms(200), 2);
     if (t == 0) r.gradient(r.trainer(t), r.server(1), 12, trace::ms(201), 3);
@@ -171,7 +171,7 @@ TEST(Blocked, ALongHandlerIsTheRootOfAllWhoWaitForIt) {
                 "trainer 1: handler running for 3.20 s (rows, step 12)\n");
 }
 
-/// What a trainer of a user's program does in a handler is the user's own code, whose name is no message's.
+/// In a user's program, a trainer's handler runs the user's own code, so no message type names it.
 TEST(Blocked, ATrainerOfAProgramIsInItsOwnFunction) {
   stuck_run r(1, 2);
   r.edit().processes[0].metadata["program"] = "two_towers";
@@ -218,7 +218,8 @@ TEST(Blocked, AGradientThatWaitsForCreditIsNotLost) {
   stuck_run r(1, 1);
   r.spread();
   r.gradient(r.trainer(0), r.server(0), 11, trace::ms(900), 1);
-  // Recorded as sent when it was handed over; then held back, and behind it a lookup of which no such thing is known.
+  // Recorded as sent when it was queued, then held back for lack of credit; the state of the lookup behind it is
+  // unknown.
   r.frame(trace::kind::sent, "gradient", r.trainer(0), r.server(0), trace::ms(1000), {.step = 12, .sequence = 2});
   trace::event held;
   held.what = trace::kind::credit_wait;

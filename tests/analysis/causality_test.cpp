@@ -7,7 +7,7 @@
 namespace troupe::analysis::causality_test {
 namespace {
 
-/// One step's messages: the trainer's lookup is parked until its gradient of the step before has been applied.
+/// One step's messages: the trainer's lookup is parked until its gradient of the previous step is applied.
 struct parked_lookup {
   trace::made_recording made{1, 1};
   std::uint16_t server = made.server(0);

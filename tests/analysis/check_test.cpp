@@ -14,7 +14,7 @@ const invariant& find(const check_report& report, std::string_view name) {
   return *std::ranges::find(report.invariants, name, &invariant::name);
 }
 
-/// Four steps that went as they should, and ended cleanly while the next step's lookups were open.
+/// Four correct steps, with a clean end while the next step's lookups were outstanding.
 class four_steps : public synchronous_run {
  public:
   four_steps() : synchronous_run({trace::ms(5), trace::ms(5), trace::ms(5), trace::ms(5)}) {
@@ -29,7 +29,7 @@ class four_steps : public synchronous_run {
   void set_consistency(std::string_view what) {
     run().processes[0].metadata["job"] = boost::json::object{{"consistency", what}};
   }
-  /// The `n`th event of which `is_it` is true.
+  /// Returns the `n`th event for which `is_it` is true.
   template <class F>
   trace::event& event_of(F&& is_it, std::size_t n = 0) {
     for (trace::event& one : run().events)
@@ -49,7 +49,7 @@ class four_steps : public synchronous_run {
     };
   }
   check_report judged() { return check(made.done()); }
-  /// The only invariant that is broken, and its first violation.
+  /// Returns the only broken invariant and its first violation.
   std::string broken() {
     const check_report report = judged();
     std::string all;
@@ -66,7 +66,7 @@ TEST(Check, ACorrectRunHolds) {
   const auto report = r.judged();
   EXPECT_TRUE(report.holds()) << to_text(report);
   EXPECT_EQ(report.invariants.size(), 8U);
-  EXPECT_EQ(find(report, "gradient_once").cases, 16U + 16U);  // handled ones, and those that 8 applies need
+  EXPECT_EQ(find(report, "gradient_once").cases, 16U + 16U);  // handled ones, and those that 8 applies require
   EXPECT_EQ(find(report, "apply_once").cases, 8U);
   EXPECT_EQ(find(report, "committed_rows").cases, 12U);  // steps 2 to 4, two servers, two trainers
   EXPECT_EQ(find(report, "staleness_bound").cases, 16U);
@@ -87,7 +87,7 @@ TEST(Check, MessagesOutOfOrderAreFound) {
 
 TEST(Check, AnswersAndOtherMessagesHaveAnOrderEach) {
   four_steps r;
-  // The group sends trainer 0 an answer with a number after which a one-way message with a lower one comes.
+  // The group has sent trainer 0 an answer with a higher number than that of the one-way message after it.
   r.made.handled("note", 1, r.made.trainer(0), trace::ms(0, 0, 900, 901), {.sequence = 1});
   EXPECT_EQ(r.broken(), "");
 }
@@ -143,13 +143,13 @@ TEST(Check, RowsOfAnUncommittedStepAreFound) {
   rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end - trace::us(1);
   EXPECT_EQ(r.broken().substr(0, 30), "committed_rows: server 1 sent ");
   EXPECT_NE(r.broken().find("rows for step 3 before it had applied optimizer step 2"), std::string::npos);
-  // Rows that say that they lack that step are right, if the job allows it.
+  // Rows that report that they lack that step are correct if the job allows it.
   rows.aux = 1;
   r.set_consistency("ssp:1");
   EXPECT_EQ(r.broken(), "");
 }
 
-/// Processes are read one after the other: a trainer may have rows that a server sent after its records had been read.
+/// Processes are read one after the other: a trainer may have rows that a server sent after its own records were read.
 TEST(Check, RowsThatAServerSentAfterItWasReadAreNotJudged) {
   four_steps r;
   const trace::event& rows = r.event_of(r.handled_as("rows", r.made.server(1), r.made.trainer(0), 4));
@@ -187,7 +187,8 @@ TEST(Check, RowsThatLackTooMuchAreFound) {
   EXPECT_NE(find(report, "staleness_bound").note, "");
 }
 
-/// The master's process records the job. A recording without it does not tell how stale rows may be, nor who has rows.
+/// The master's process records the job. Without it, a recording shows neither how stale rows may be nor which trainers
+/// have rows.
 TEST(Check, WithoutTheMasterNoBoundIsJudged) {
   four_steps r;
   r.event_of(r.handled_as("rows", r.made.server(0), r.made.trainer(0), 4)).aux = 1;
@@ -200,14 +201,14 @@ TEST(Check, WithoutTheMasterNoBoundIsJudged) {
 }
 
 TEST(Check, StepsOfSeveralBatchesCountAsOne) {
-  four_steps r;  // optimizer steps 1 and 2, each of two steps
+  four_steps r;  // optimizer steps 1 and 2, of two steps each
   r.run().processes[0].metadata["job"] = boost::json::object{{"accumulate", "2"}};
   for (const std::uint16_t server : {r.made.server(0), r.made.server(1)}) {
     std::erase_if(r.run().events, r.applied(server, 1));
     std::erase_if(r.run().events, r.applied(server, 3));
   }
   EXPECT_EQ(r.broken(), "");
-  // Rows for step 4 need no more than those for step 3: the optimizer step that ended with step 2.
+  // Rows for step 4 require no more than those for step 3: the optimizer step that ended with step 2.
   trace::event& rows = r.event_of(r.handled_as("rows", r.made.server(1), r.made.trainer(0), 4));
   rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end + trace::us(1);
   EXPECT_EQ(r.broken(), "");
@@ -268,7 +269,7 @@ TEST(Check, ClocksMayBeWrongByTheirStatedError) {
 
 TEST(Check, WhatARingHasLostIsNeitherKeptNorBroken) {
   four_steps r;
-  // Nothing is left of before step 3's gradients.
+  // Removes everything before step 3's gradients.
   const trace::nanoseconds cut = r.event_of(r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 3)).begin + 1;
   std::erase_if(r.run().events, [&](const trace::event& one) { return one.begin < cut; });
   r.run().processes[0].overwritten = 100;

@@ -21,7 +21,7 @@ TEST(CriticalPath, IsOneLine) {
   EXPECT_EQ(path.largest()->time, trace::ms(20));
 }
 
-/// As a test of the whole program does it: 50 ms of sleep in server 1's apply on steps 10 to 20.
+/// Like the end-to-end test: 50 ms of sleep in server 1's apply in steps 10 to 20.
 TEST(CriticalPath, NamesTheServerThatIsSlowForExactlyThoseSteps) {
   std::vector<trace::nanoseconds> applies(30, trace::ms(8));
   for (std::size_t step = 10; step <= 20; ++step) applies[step - 1] += trace::ms(50);
@@ -109,7 +109,7 @@ TEST(CriticalPath, TakesEachTrainersOwnStepsWhereThereIsNoCommonCommit) {
   EXPECT_NE(text.find("step 2 of trainer 1: "), text.npos) << text;
 }
 
-/// Server 1's process stops for 50 ms while trainer 0's gradient is on its way to it.
+/// Server 1's process stops for 50 ms while trainer 0's gradient is in flight to it.
 TEST(CriticalPath, NamesTheProcessThatDidNotRunRatherThanTheWire) {
   synchronous_run one({trace::ms(8), trace::ms(8)});
   one.made.actor(one.made.server(1), "server 1", 1);
@@ -142,7 +142,7 @@ TEST(CriticalPath, NamesTheProcessThatDidNotRunRatherThanTheWire) {
   EXPECT_EQ(json.at("if_halved").at("of").at("actor"), "server 1");
 }
 
-/// Trainer 0 waits for device 0 in all but 1 ms of its forward/backward; the device works for 12 ms of that.
+/// Trainer 0 waits for device 0 in all but 1 ms of its forward/backward; the device is busy for 12 ms of that.
 TEST(CriticalPath, TellsTheDevicesTimeFromTheHosts) {
   synchronous_run one({trace::ms(8), trace::ms(8)});
   const std::uint16_t trainer = one.made.trainer(0);

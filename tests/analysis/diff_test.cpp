@@ -1,4 +1,4 @@
-// Two runs that differ in one known thing.
+// Two runs that differ in one known detail.
 
 #include "analysis/diff.hpp"
 
@@ -12,13 +12,13 @@
 namespace troupe::analysis::diff_test {
 namespace {
 
-/// A run of one server and two trainers: in each step both trainers handle `rows`, because of which they send a
-/// `gradient` and the `lookup` of the next step, which the server answers when it has handled both gradients.
+/// A run of one server and two trainers. In each step both trainers handle `rows`, and then send a `gradient` and the
+/// next step's `lookup`, which the server answers once it has handled both gradients.
 class run_of {
  public:
   using change = std::function<void(trace::made_message&, trace::content&)>;
 
-  /// `changes` may change any message before it is recorded, or leave it out by giving it to nobody.
+  /// `changes` may change any message before it is recorded, or drop it by sending it to `nobody`.
   explicit run_of(std::uint64_t steps, change changes = {}) : changes_(std::move(changes)) {
     std::array<std::uint64_t, 2> lookups{};
     for (std::uint16_t t : {0, 1}) lookups[t] = message(made.trainer(t), made.server(0), "lookup", 1, 0);
@@ -105,8 +105,8 @@ TEST(Diff, NamesTheTensorOfTheFirstOfManyDifferences) {
   const diff found = compare(a.done(), b.done(), {});
   ASSERT_TRUE(found.first);
   EXPECT_EQ(found.first->what, difference::contents);
-  // Before it: two lookups, three whole steps of six, both rows, trainer 0's gradient of step 4.
-  // Trainer 0's lookup of step 5 has nothing to do with it, and is of a later step.
+  // Before it: two lookups, three whole steps of six messages, both rows, trainer 0's gradient of step 4.
+  // Trainer 0's lookup of step 5 is unrelated to it, and belongs to a later step.
   EXPECT_EQ(found.equal_before, 2U + 3 * 6 + 2 + 1);
   EXPECT_EQ(
       first_line(a, b),
@@ -121,7 +121,7 @@ TEST(Diff, NamesTheTensorOfTheFirstOfManyDifferences) {
 }
 
 TEST(Diff, OrderIsOfCausesNotOfClocks) {
-  // The server's clock is behind: rows that follow from the gradient lie before it in time.
+  // The server's clock is behind: rows that follow from the gradient have earlier times.
   const auto behind = [](trace::made_message& m, trace::content& held, bool changed) {
     if (m.from == server0) m.sent -= trace::ms(500);
     if (m.to == server0) {
@@ -139,7 +139,7 @@ TEST(Diff, OrderIsOfCausesNotOfClocks) {
 }
 
 TEST(Diff, TheSenderOfTwoThatDifferIsAskedForTheFirst) {
-  // Rows of one step differ at trainer 1 alone: what it sends after it follows from them, although trainer 0's number
+  // Rows of one step differ only at trainer 1: what it sends afterwards follows from them, although trainer 0's number
   // is lower and its gradient is recorded first.
   run_of a(3);
   run_of b(3, [](trace::made_message& m, trace::content& held) {
@@ -148,7 +148,8 @@ TEST(Diff, TheSenderOfTwoThatDifferIsAskedForTheFirst) {
   });
   const diff found = compare(a.done(), b.done(), {});
   ASSERT_TRUE(found.first);
-  // Nothing orders trainer 0's gradient and the rows of trainer 1; but of what the server sends these come first.
+  // Trainer 0's gradient and trainer 1's rows are unordered, but the rows are the first of the server's messages that
+  // differ.
   EXPECT_EQ(found.first->message.a->actor, trainer1);
   EXPECT_EQ(found.first->detail, "tables[0].indices differs (bytes 96 x 1 in A, bytes 95 x 1 in B)");
 }
@@ -196,7 +197,7 @@ TEST(Diff, WhatDependsOnTimeIsNotCompared) {
   EXPECT_FALSE(compare(a.done(), b.done(), {}).same());
 }
 
-/// What trainer 0 sends in step 2 comes to the server before trainer 1's gradient, or after it.
+/// In step 2, trainer 0's messages reach the server before or after trainer 1's gradient.
 run_of run_with(bool trainer_1_first, const char* consistency) {
   run_of made(3, [=](trace::made_message& m, trace::content&) {
     const bool is_late = trainer_1_first && (is(m, "gradient", 2, trainer0) || is(m, "lookup", 3, trainer0));
@@ -283,7 +284,7 @@ TEST(Diff, WithoutContentsItSaysSo) {
   EXPECT_EQ(first_line(a, b), "no difference: 20 messages have the same order and size");
 }
 
-/// As a ring that has kept the records from `since` on, of a process that was killed.
+/// Like the ring of a killed process that holds the records from `since` on.
 trace::recording overwritten_before(const trace::recording& run, trace::nanoseconds since, trace::nanoseconds until) {
   trace::recording left = run;
   std::erase_if(left.events, [&](const trace::event& one) { return one.begin < since || one.begin >= until; });
@@ -332,7 +333,8 @@ TEST(Diff, AFilteredRecordingLacksNothing) {
 
 TEST(Diff, TimesByTheirMedians) {
   run_of a(9);
-  // Of gradients most take 6 us for 4, one takes 40; one message of another type is slow, which no median tells.
+  // Most gradients take 6 us instead of 4, one takes 40; one message of another type is slow, which does not affect its
+  // median.
   run_of b(9, [](trace::made_message& m, trace::content&) {
     if (m.type == "gradient") m.end += m.step == 5 && m.from == trainer1 ? trace::us(36) : trace::us(2);
     if (is(m, "lookup", 3, trainer0)) m.end += trace::ms(1);

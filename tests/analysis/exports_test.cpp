@@ -82,7 +82,7 @@ TEST(Csv, EachEventIsALine) {
   EXPECT_EQ(lines[3], "metric,0,master,loss,,,0,20,20,20,20,0,0,0.5,");
 }
 
-// A recording may be anybody's, and a spreadsheet runs what it takes for a formula.
+// A recording may come from an untrusted source, and a spreadsheet runs what looks like a formula.
 TEST(Csv, ATextThatBeginsAsAFormulaGetsAnApostrophe) {
   trace::made_recording r(1, 1);
   r.actor(r.trainer(0), "=cmd|'/C calc'!A0", 0);

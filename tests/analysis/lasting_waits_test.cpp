@@ -1,5 +1,5 @@
-// A run under way, whose files are read one after the other while it moves: it is accused of nothing. A run that is
-// stuck is, though it is asked how it is meanwhile.
+// A running run, whose files are read one after the other while it moves: no blockage is reported. A stuck run is
+// reported, even if it handles status requests meanwhile.
 
 #include "analysis/lasting_waits.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace troupe::analysis::lasting_waits_test {
 
-/// A run in three processes that are alive: each read at a moment of its own.
+/// A run in three live processes, each read at its own time.
 class live_run : public stuck_run {
  public:
   live_run() : stuck_run(1, 3) {
@@ -31,7 +31,7 @@ class live_run : public stuck_run {
     frame(trace::kind::sent, "lookup", trainer(0), server(0), when, {.step = sequence, .sequence = sequence});
   }
 
-  /// The server's answer to trainer 0, which has not arrived.
+  /// Adds the server's answer to trainer 0, which has not arrived.
   void answer_lookup(trace::nanoseconds when) {
     const auto asked = ask(trainer(0), server(0), "lookup", 3, when - trace::ms(2), 4);
     handled("lookup", trainer(0), server(0), {when - trace::ms(2), when - trace::ms(1), when - trace::ms(1), when},
@@ -40,7 +40,7 @@ class live_run : public stuck_run {
           {.step = 3, .cause = asked, .flags = flag::answer, .sequence = 99});
   }
 
-  /// After it, `actor` has handled `count` messages of that type.
+  /// Since the first reading, actor `who` has handled `count` messages of that type.
   void handles(std::uint16_t who, std::string_view type_name, std::uint64_t count, trace::nanoseconds when) {
     for (std::uint64_t i = 0; i < count; ++i, ++actor(who).handled)
       handled(type_name, trace::client_actor, who, {when, when, when, when + trace::us(1)}, {.sequence = ++handled_});
@@ -50,7 +50,7 @@ class live_run : public stuck_run {
   std::uint64_t handled_ = 0;
 };
 
-// The server's file was read first: what was sent since cannot have arrived there.
+// The server's file was read first: messages sent later cannot have arrived there.
 TEST(LiveReading, WhatWasSentAfterTheReceiversFilesWereReadIsNotLost) {
   live_run r;
   r.send_lookup(7, trace::ms(1050));
@@ -63,7 +63,7 @@ TEST(LiveReading, WhatWasSentAfterTheReceiversFilesWereReadIsNotLost) {
   EXPECT_EQ(find_blocked(r.done()).what, blockage::never_arrived) << "now it should have";
 }
 
-// As of a server that writes to a file system which stands still: its process takes nothing from the link either.
+// Like a server that writes to a file system that hangs: its process does not read from the link either.
 TEST(LiveReading, WhatIsSentToAnActorThatWorksWaitsForThatWork) {
   live_run r;
   r.at_work(r.server(0), "checkpointed", 3, trace::ms(900), trace::made_id(r.master, 50));
@@ -74,7 +74,7 @@ TEST(LiveReading, WhatIsSentToAnActorThatWorksWaitsForThatWork) {
   EXPECT_TRUE(report.verdict.starts_with("server 0: handler running for 4.00 s")) << report.verdict;
 }
 
-// As of a process whose thread for links runs an actor that takes long: it takes no message for the others.
+// Like a process whose link thread runs a slow actor: it receives no messages for the others.
 TEST(LiveReading, WhatIsSentToAProcessWhoseActorsWorkIsNotLost) {
   live_run r;
   r.at_work(r.trainer(1), "rows", 3, trace::ms(900), trace::made_id(r.server(0), 50));
@@ -89,7 +89,7 @@ TEST(LiveReading, WhatIsSentToAProcessWhoseActorsWorkIsNotLost) {
   EXPECT_TRUE(has_wait(report, r.trainer(0), r.server(0), wait_state::never_arrived)) << "sent before it began";
 }
 
-// The answer was handed to a link whose process was read before it could come.
+// The answer was handed to a link of a process that was read before it could arrive.
 TEST(LiveReading, AnAnswerToWhoWasReadBeforeIsNotLost) {
   live_run r;
   r.answer_lookup(trace::ms(1002));
@@ -99,7 +99,7 @@ TEST(LiveReading, AnAnswerToWhoWasReadBeforeIsNotLost) {
   EXPECT_NE(report.what, blockage::never_arrived);
 }
 
-// Whatever one reading seems to show: what has changed by the next one was no blockage.
+// Whatever one reading seems to show: anything that has changed by the next one was not blocked.
 TEST(LiveReading, ARunThatMovesIsAccusedOfNothing) {
   live_run before;
   before.send_lookup(7, trace::ms(1000));
@@ -120,7 +120,7 @@ TEST(LiveReading, ARunThatMovesIsAccusedOfNothing) {
   EXPECT_FALSE(report.root);
 }
 
-// The master's wait for a trainer lasts as long as the run: it says nothing of a trainer that moves.
+// The master waits for a trainer as long as the run lasts, which does not mean that the trainer is stuck.
 TEST(LiveReading, AnIdleMomentOfATrainerThatMovesIsNoBlockage) {
   live_run before;
   before.read_at(trace::ms(1500), trace::ms(1500), trace::ms(1500));
@@ -152,7 +152,7 @@ TEST(LiveReading, AHangIsNamedThoughOthersMoveAndAskHowItIs) {
   EXPECT_EQ(report.handled, 200U) << "questions do not count";
 }
 
-// A parked request waits for others, whatever the server does for the rest.
+// A parked request waits for others, whatever else the server handles.
 TEST(LiveReading, AServerThatMovesHidesNoHangBehindAParkedRequest) {
   const auto hang = [](live_run& r) {
     r.gradient(r.trainer(0), r.server(0), 12, trace::ms(200), 2);

@@ -52,7 +52,7 @@ TEST(Payload, CountsInfinities) {
 TEST(Payload, ReadsEveryTypeOfNumber) {
   EXPECT_EQ(peek(part_of<std::int64_t>("int64", {-5, 7})).at("min"), -5.0);
   EXPECT_EQ(peek(part_of<std::uint64_t>("uint64", {5, 7})).at("max"), 7.0);
-  // 1, -2, the smallest above zero, infinity
+  // 1, -2, the smallest positive number, infinity
   const auto half = peek(part_of<std::uint16_t>("float16", {0x3c00, 0xc000, 0x0001, 0x7c00}));
   EXPECT_EQ(half.at("min"), -2.0);
   EXPECT_EQ(half.at("inf"), 1);

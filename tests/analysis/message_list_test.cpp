@@ -24,7 +24,7 @@ class MessageList : public testing::Test {
     made_.range(2, trace::range_name::apply, 2, trace::us(60), trace::us(80));
   }
 
-  /// Ids of what `query` finds, in its order.
+  /// Returns the ids that `query` finds, in its order.
   std::vector<std::string> find(const std::string& query) {
     std::map<std::string, std::string> parameters;
     std::istringstream all(query);

@@ -1,4 +1,4 @@
-// The parts of a path through a step graph, as tests compare them.
+// The parts of a path through a step graph, in a form that tests compare.
 
 #pragma once
 
@@ -28,7 +28,7 @@ inline std::vector<part> parts(const trace::recording& run, const std::vector<pa
   return all;
 }
 
-/// The parts of a step's critical path.
+/// Returns the parts of a step's critical path.
 inline std::vector<part> critical_parts(const trace::recording& run, const step_window& step) {
   const causality index(run);
   return parts(run, step_graph(index, step).critical_path());

@@ -7,7 +7,7 @@
 namespace troupe::analysis::percentile_test {
 namespace {
 
-/// 1 to `count`, the largest first.
+/// Returns `count` down to 1.
 std::vector<int> numbers(int count) {
   std::vector<int> all(static_cast<std::size_t>(count));
   std::iota(all.rbegin(), all.rend(), 1);

@@ -1,4 +1,4 @@
-// What a recording tells of a pipeline's stages, against times written down by hand.
+// What a recording shows of a pipeline's stages, compared with times written by hand.
 
 #include "analysis/pipeline.hpp"
 
@@ -12,8 +12,8 @@ namespace {
 using trace::ms;
 using trace::range_name;
 
-/// Two steps of 12 ms of two stages and two micro-batches, as GPipe has them: a pass forward takes 1 ms and a pass back
-/// 3 ms.
+/// Two steps of 12 ms with two stages and two micro-batches, as in GPipe: a forward pass takes 1 ms, a backward pass 3
+/// ms.
 trace::made_recording two_stages() {
   trace::made_recording made(0, 2);
   for (std::uint64_t step = 1; step <= 2; ++step) {
@@ -35,8 +35,8 @@ trace::made_recording two_stages() {
 
 TEST(PipelineUse, CountsPassesAndWhatIsBetweenThem) {
   trace::made_recording made = two_stages();
-  // Stage 1 handles a message from 0.5 to 2.5 ms of the first step, in which it also passes for 1 ms and a half; and
-  // one after the step.
+  // Stage 1 handles a message from 0.5 to 2.5 ms of the first step, which overlaps its passes for 1.5 ms, and one after
+  // the step.
   made.handled("troupe::activation", made.trainer(0), made.trainer(1), {0, 0, ms(100) + ms(1) / 2, ms(102) + ms(1) / 2},
                {.step = 1});
   made.handled("troupe::part_query", made.trainer(0), made.trainer(1), ms(0, 0, 150, 160), {.step = 1});
@@ -72,7 +72,7 @@ TEST(PipelineUse, IsTold) {
   EXPECT_EQ(json.at("steps"), 2);
 }
 
-/// A slice waits for the others amid a pass, and in an evaluation, which is no part of a step.
+/// A slice waits for the others during a pass, and in an evaluation, which is not part of a step.
 TEST(PipelineUse, CountsWaitsForSlicesAsNoPasses) {
   trace::made_recording whole = two_stages();
   EXPECT_EQ(pipeline_text(whole.done(), find_pipeline_use(whole.done()), 10).find("for slices"), std::string::npos);

@@ -49,7 +49,7 @@ TEST(StepGraph, TellsBySlackHowMuchLongerOthersCouldHaveWorked) {
   EXPECT_EQ(slack.at(made.trainer(0)).slack, 0);
   EXPECT_EQ(slack.at(made.server(1)).slack, 0);
   EXPECT_EQ(what_text(run, slack.at(made.server(1)).longest), "apply");
-  // Its lookup must have been parked when trainer 0's gradient comes.
+  // Its lookup must be parked by the time trainer 0's gradient arrives.
   EXPECT_EQ(slack.at(made.trainer(1)).slack, trace::us(5800));
   EXPECT_EQ(slack.at(made.trainer(1)).longest_time, trace::ms(15));
   EXPECT_EQ(slack.at(made.server(0)).slack, trace::ms(3));
@@ -120,7 +120,7 @@ TEST(StepGraph, OfAnEmptyRecordingIsIdle) {
   EXPECT_EQ(path[0].duration(), trace::ms(15));
 }
 
-/// Actors that handle messages one after the other and send others while they do, at random.
+/// Random actors, which handle messages one after the other and send others meanwhile.
 class random_run {
  public:
   explicit random_run(unsigned seed) : random_(seed) {
@@ -132,7 +132,7 @@ class random_run {
           {.from = actor, .to = static_cast<std::uint16_t>((actor + 1) % actors), .type = "m", .arrived = draw(5)});
     }
     while (!under_way.empty() && handled_ < 400) {
-      // The next to be begun.
+      // The message that is handled next.
       const auto start = [&](const trace::made_message& m) { return std::max(m.arrived, free[m.to]); };
       const auto next = std::ranges::min_element(under_way, {}, start);
       trace::made_message m = *next;
@@ -173,7 +173,7 @@ TEST(StepGraph, HasPathsWithoutGapsThatAddUp) {
   std::size_t segments = 0;
   for (unsigned seed = 1; seed <= 60; ++seed) {
     random_run one(seed);
-    if (seed % 2 == 0)  // half of the runs are in a process that did not run now and then
+    if (seed % 2 == 0)  // in half of the runs, the process does not run at some times
       for (trace::nanoseconds at = one.draw(40); at < one.made.edit().processes[0].last; at += 20 + one.draw(40))
         one.made.stalled(0, at, at + one.draw(20));
     const trace::recording& run = one.made.done();

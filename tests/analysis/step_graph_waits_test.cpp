@@ -1,4 +1,4 @@
-// What a step graph makes of the times in which a process did not run, or waited for a device.
+// How a step graph treats times in which a process did not run, or waited for a device.
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 namespace troupe::analysis::step_graph_waits_test {
 namespace {
 
-/// A trainer's rows that are sent at 0, arrive after 52 ms and are worked on for 8 ms; the server's process is another.
-/// It has handled the lookup until then.
+/// A trainer's rows are sent at 10 ms, arrive 52 ms later and are handled from 64 to 72 ms; the server is in another
+/// process and handles the lookup until it sends them.
 struct slow_rows {
   trace::made_recording made{1, 1};
   const std::uint16_t server = made.server(0);
@@ -29,8 +29,7 @@ struct slow_rows {
   }
 };
 
-/// A trainer that works from 0 to 20 ms and waits for device 1 from 4 to 18 ms of that; its server is in the same
-/// process.
+/// A trainer that works from 0 to 20 ms and waits for device 1 from 4 to 18 ms; its server is in the same process.
 struct waits_for_device {
   trace::made_recording made{1, 1};
   const std::uint16_t server = made.server(0);
@@ -126,7 +125,7 @@ TEST(StepGraph, TakesTheTimeInWhichTheSendersProcessDidNotRunFromTheWire) {
 
 TEST(StepGraph, CountsTheTimeInWhichNeitherProcessRanOnce) {
   slow_rows one;
-  one.made.stalled(one.server, trace::ms(5), trace::ms(30));  // from before the step
+  one.made.stalled(one.server, trace::ms(5), trace::ms(30));  // begins before the step
   one.made.stalled(one.trainer, trace::ms(20), trace::ms(40));
   EXPECT_EQ(one.path(), (std::vector<part>{{"not running (server 0)", trace::ms(20)},
                                            {"not running (trainer 0)", trace::ms(10)},
@@ -155,12 +154,12 @@ TEST(StepGraph, LeavesWhatNoStallOverlapsAsItIs) {
   one.made.stalled(one.trainer, trace::ms(1), trace::ms(10));       // before the step
   one.made.stalled(one.trainer, trace::ms(72), trace::ms(99));      // after it
   one.made.stalled(one.server, trace::ms(62), trace::ms(72));       // the path has left the server
-  one.made.stalled(one.made.master, trace::ms(10), trace::ms(72));  // a process that the path is never at
+  one.made.stalled(one.made.master, trace::ms(10), trace::ms(72));  // a process that the path never passes through
   EXPECT_EQ(one.path(), before);
 }
 
-/// The gradient lies in the server's queue while that works on the update, and while the trainer works before; but only
-/// at the server the path is held up by that.
+/// The gradient is in the server's queue while the server handles the update, and while the trainer works before that;
+/// only the time at the server delays the path.
 TEST(StepGraph, LeavesTheQueueOfAnActorBehindWhereAStallSplitsTheWaitForAMessage) {
   trace::made_recording made{1, 1};
   const std::uint16_t server = made.server(0);

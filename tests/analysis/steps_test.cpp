@@ -7,7 +7,7 @@
 namespace troupe::analysis::steps_test {
 namespace {
 
-/// Steps 1 to 4 of two trainers and two servers, 10 ms each; the last to commit is server 1.
+/// Steps 1 to 4 of two trainers and two servers, 10 ms each; server 1 commits last.
 trace::made_recording four_steps() {
   trace::made_recording made(2, 2);
   for (std::uint64_t step = 1; step <= 4; ++step) {
@@ -25,7 +25,7 @@ TEST(Steps, OfASynchronousRunReachFromCommitToCommit) {
   const step_windows found = find_steps(made.done());
   EXPECT_TRUE(found.common);
   ASSERT_EQ(found.whole.size(), 3U);
-  EXPECT_EQ(found.incomplete, 1U);  // nothing tells when step 0 ended
+  EXPECT_EQ(found.incomplete, 1U);  // the end of step 0 is unknown
   EXPECT_EQ(found.whole[0].step, 2U);
   EXPECT_EQ(found.whole[0].begin, trace::ms(18));
   EXPECT_EQ(found.whole[0].end, trace::ms(28));
@@ -40,7 +40,7 @@ TEST(Steps, ThatAreOverwrittenInPartAreLeftOut) {
   made.done();
   std::erase_if(run.events, [](const trace::event& one) { return one.begin < trace::ms(20); });
   const step_windows found = find_steps(run);
-  ASSERT_EQ(found.whole.size(), 2U);  // of step 2's beginning nothing is left
+  ASSERT_EQ(found.whole.size(), 2U);  // the beginning of step 2 is missing
   EXPECT_EQ(found.whole[0].step, 3U);
   EXPECT_EQ(found.incomplete, 1U);
 }
@@ -100,7 +100,7 @@ TEST(Steps, AreFoundByNumberOrTheErrorNamesWhichThereAre) {
 }
 
 TEST(Steps, HaveTheirPercentilesByTheNearestRank) {
-  const auto steps_of = [](int count) {  // that take 1, 2, ... `count` ns
+  const auto steps_of = [](int count) {  // steps that take 1, 2, ... `count` ns
     step_windows all;
     for (int i = 1; i <= count; ++i) all.whole.push_back({static_cast<std::uint64_t>(i), 0, i, {}});
     return all;

@@ -1,4 +1,4 @@
-// Recordings of runs that are stuck.
+// Recordings of stuck runs.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::analysis {
 
-/// A run over several processes: servers in process 1, trainers in process 2, all others in process 0.
+/// A run in several processes: servers in process 1, trainers in process 2, all others in process 0.
 class stuck_run : public trace::made_recording {
  public:
   using trace::made_recording::made_recording;
@@ -28,7 +28,7 @@ class stuck_run : public trace::made_recording {
     }
   }
 
-  /// A request that is not answered, as the board of `who` has it; its id.
+  /// Adds an unanswered request to the board of `who`; returns its id.
   std::uint64_t ask(std::uint16_t who, std::uint16_t peer, std::string_view type_name, std::uint64_t at_step,
                     trace::nanoseconds since, std::uint64_t sequence) {
     const std::uint64_t id = trace::made_id(who, sequence);
@@ -37,7 +37,7 @@ class stuck_run : public trace::made_recording {
     return id;
   }
 
-  /// Such a one that `peer` has handled and parked.
+  /// Adds an unanswered request that `peer` has handled and parked; returns its id.
   std::uint64_t ask_parked(std::uint16_t who, std::uint16_t peer, std::string_view type_name, std::uint64_t at_step,
                            trace::nanoseconds since, std::uint64_t sequence, std::uint16_t aux = 0) {
     const std::uint64_t id = ask(who, peer, type_name, at_step, since, sequence);
@@ -56,7 +56,7 @@ class stuck_run : public trace::made_recording {
     std::uint32_t instance = 0;
     bool lacks_sums = false;
   };
-  /// A collective that trainer `rank` has called, as the board has it.
+  /// Adds a collective that trainer `rank` has called to its board.
   void call(std::uint16_t rank, const made_call& of) {
     trace::call_state what{.since = 1, .number = of.number, .step = of.at_step, .instance = of.instance};
     what.lacks_sums = of.lacks_sums ? 1 : 0;
@@ -68,7 +68,7 @@ class stuck_run : public trace::made_recording {
     for (const std::uint32_t one : of.missing) what.missing.add(one);
     actor(trainer(rank)).calls.push_back({what, of.since});
   }
-  /// A tensor that trainer `rank` waits for.
+  /// Adds a tensor that trainer `rank` waits for.
   void receive(std::uint16_t rank, std::uint32_t from, std::uint64_t tag, std::uint64_t at_step,
                trace::nanoseconds since) {
     call(rank, {.number = tag,

@@ -1,4 +1,4 @@
-// A synchronous run whose every moment is known: two servers, two trainers, one bucket.
+// A synchronous run with known times: two servers, two trainers, one bucket.
 
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace troupe::analysis {
 
-/// Steps 1 to n, where server 1 takes `apply_times[step - 1]` to apply one; server 0 takes 5 ms. With B the commit of
-/// the step before and A that time, in ms:
+/// Steps 1 to n, in which server 1 takes `apply_times[step - 1]` to apply, and server 0 takes 5 ms. With B the previous
+/// step's commit and A server 1's time, in ms:
 ///
-///   B        server 1 has applied, and pools for trainer 1 (1.0), while trainer 0's lookup lies in its queue
-///   B+1.0    rows for trainer 1 are sent (arrived 1.1, begun 1.1); server 1 pools for trainer 0 (1.0)
-///   B+2.0    rows for trainer 0 are sent (arrived 2.1, begun 2.2); servers 0's are there before
-///   B+16.1   trainer 1 has its gradients (forward/backward 15.0): arrived 16.6, handled 0.2; its lookup is parked
-///   (0.1) B+22.2   trainer 0 has its gradients (forward/backward 20.0): arrived 22.7, so servers apply; then its
-///   lookup comes B+25.2   trainer 0 has its bucket (backward parameters 3.0): summed from 25.3 to 25.8, and back
-///   at 25.9 B+26.0   both trainers have done their step B+22.7+A server 1 has applied: the commit, if A is more than 5
-///   ms
+/// B        server 1 has applied, and pools for trainer 1 (1.0) while trainer 0's lookup is queued
+/// B+1.0    rows for trainer 1 are sent (arrived 1.1, begun 1.1); server 1 pools for trainer 0 (1.0)
+/// B+2.0    rows for trainer 0 are sent (arrived 2.1, begun 2.2); server 0's arrive earlier
+/// B+16.1   trainer 1 has its gradients (forward/backward 15.0): arrived 16.6, handled 0.2; its lookup is parked (0.1)
+/// B+22.2   trainer 0 has its gradients (forward/backward 20.0): arrived 22.7, so servers apply; its lookup follows
+/// B+25.2   trainer 0 has its bucket (backward parameters 3.0): summed from 25.3 to 25.8, and back at 25.9
+/// B+26.0   both trainers have done their step
+/// B+22.7+A server 1 has applied: the commit, if A is more than 5 ms
 class synchronous_run {
  public:
   explicit synchronous_run(const std::vector<trace::nanoseconds>& apply_times) {
@@ -27,17 +27,17 @@ class synchronous_run {
 
   trace::made_recording made{2, 2};
   std::vector<trace::nanoseconds> commits = {trace::ms(100)};  ///< by step, from 0
-  std::uint64_t rows_of_1 = 0;                                 ///< server 1's of the last step for trainers 0 and 1
+  std::uint64_t rows_of_1 = 0;                                 ///< the last step's, from server 1 to trainers 0 and 1
   std::uint64_t rows_of_1_for_1 = 0;
-  std::uint64_t gradient_of_0 = 0;  ///< the last step's, trainer 0 to server 1
+  std::uint64_t gradient_of_0 = 0;  ///< the last step's, from trainer 0 to server 1
   std::uint64_t gradient_of_1 = 0;
-  std::uint64_t lookup_of_0 = 0;  ///< for the step after the last, trainer 0 to server 1
+  std::uint64_t lookup_of_0 = 0;  ///< for the step after the last, from trainer 0 to server 1
   std::uint64_t lookup_of_1 = 0;
   std::uint64_t reduce_of_0 = 0;
   std::uint64_t reduced_of_1 = 0;
 
  private:
-  /// What a step's messages have in common.
+  /// The times that a step's messages share.
   struct step_frame {
     std::uint64_t step;
     trace::nanoseconds begin;   ///< of the step

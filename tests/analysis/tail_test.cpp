@@ -1,4 +1,4 @@
-// Events become lines.
+// Formats events as lines.
 
 #include "analysis/tail.hpp"
 

@@ -36,7 +36,7 @@ TEST(Timeline, ARunKeepsToTheRulesAndItsCounts) {
   EXPECT_EQ(counts.flows + counts.unbound, handled);
   EXPECT_EQ(counts.asyncs, 6U);  // the steps of two trainers
   EXPECT_EQ(shown.async_count(), counts.asyncs);
-  // The first step's rows come from nowhere, and server 0 is recorded as idle when it sends the third one's.
+  // The first step's rows have no cause, and server 0 is recorded as idle when it sends the third one's.
   EXPECT_EQ(counts.unbound, 4U + 2U);
 }
 

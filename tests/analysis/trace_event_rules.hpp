@@ -1,4 +1,4 @@
-// The rules of the Trace Event Format that viewers hold a file to, and what the file holds.
+// The rules of the Trace Event Format that viewers require, and a file's contents.
 
 #pragma once
 
@@ -31,7 +31,7 @@ class trace_event_rules {
     trace::nanoseconds when = 0;
   };
 
-  /// Reports by EXPECT whatever is against the rules.
+  /// Reports each violation of the rules with EXPECT.
   explicit trace_event_rules(const std::string& text) {
     boost::system::error_code problem;
     const auto parsed = boost::json::parse(text, problem);
@@ -111,7 +111,7 @@ class trace_event_rules {
     }
   }
 
-  /// Slices of a thread lie in each other or beside each other; an outer one comes before those in it.
+  /// Slices of a thread are nested or disjoint; an outer one precedes those inside it.
   void check_nesting() {
     for (const auto& [where, some] : slices) {
       EXPECT_TRUE(threads.contains(where)) << "a thread without a name";

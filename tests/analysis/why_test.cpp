@@ -22,7 +22,7 @@ TEST(Why, FollowsCausesBackToTheStepsBegin) {
   const trace::recording& run = longer.made.done();
   const causality index(run);
   const cause_chain chain = find_causes(index, longer.reduced_of_1);
-  // Released by trainer 0's share, which came of its rows, which answered its lookup: that of step 3 was sent in
+  // Released by trainer 0's share, which followed from its rows, which answered its lookup: that of step 3 was sent in
   // step 2.
   const auto& last = *chain.hops.back().message;
   EXPECT_EQ(chain.begins, cause_chain::start::step);
@@ -86,7 +86,7 @@ TEST(Why, EndsInACircle) {
   EXPECT_EQ(find_causes(causality(run), first).hops.size(), 2U);
 }
 
-/// The influence by its definition: all that leads to the message over edges of program order and of messages.
+/// The influence by definition: everything that leads to the message over edges of program order and of messages.
 std::set<std::uint64_t> influence_by_definition(const causality& index, std::uint64_t id) {
   std::set<std::uint64_t> found;
   std::set<const trace::event*> seen;
@@ -109,7 +109,7 @@ TEST(Influence, HoldsAllThatCouldHaveInfluencedAMessage) {
   const auto ask = one.made.handled("save_dense", one.made.trainer(0), one.made.server(1),
                                     trace::ms(185, 200, 200, 201), {.cause = one.rows_of_1});
   const causality index(one.made.done());
-  const influence influencing = find_influence(index, ask);  // outside of steps: as far as records go
+  const influence influencing = find_influence(index, ask);  // outside of steps: as far back as the records go
   std::set<std::uint64_t> found;
   for (const auto& part : influencing.actors) {
     for (const trace::event* message : part.messages) found.insert(message->id);
@@ -125,8 +125,8 @@ TEST(Influence, ReachesBackToEachActorsFirstMessageOfTheStep) {
   const causality index(run);
   const influence influencing = find_influence(index, one.rows_of_1);
   EXPECT_EQ(influencing.step, 3U);
-  // Server 1: both lookups, and the gradient between. Trainer 0: server 0's rows. Trainer 1 and server 0 sent what they
-  // did before they had anything of step 3.
+  // Server 1: both lookups, and the gradient between them. Trainer 0: server 0's rows. Trainer 1 and server 0 sent
+  // their messages before they received anything of step 3.
   ASSERT_EQ(influencing.actors.size(), 2U);
   EXPECT_EQ(influencing.actors[0].actor, one.made.server(1));
   std::vector<std::string> types;
