@@ -1,4 +1,4 @@
-// What --metrics-csv and --tensorboard write, and what becomes of files that are there before.
+// What --metrics-csv and --tensorboard write, and how existing files are handled.
 
 #include "apps/epoch_log.hpp"
 
@@ -30,7 +30,7 @@ class EpochLog : public testing::Test {
     std::ofstream(path(name), std::ios::binary) << text;
   }
 
-  /// The events of the only file in a folder, or of the one that `before` does not name.
+  /// Returns the events of the only file in a folder, or of the one that is not `before`.
   static std::vector<event> events_in(const std::string& folder, const std::string& before = "") {
     std::string found;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -191,7 +191,7 @@ TEST_F(EpochLog, AWriteThatFailsIsToldOnce) {
   EXPECT_TRUE((*log)->failed());
   EXPECT_TRUE((*log)->add(some_epoch(2)));
   EXPECT_TRUE((*log)->failed());
-  // A resumed run does not try to read what has no end.
+  // A resumed run does not try to read a file without an end.
   auto resumed = open_metrics_csv("/dev/full", 100);
   ASSERT_TRUE(resumed);
   EXPECT_FALSE((*resumed)->add(some_epoch(1)));

@@ -1,5 +1,5 @@
-// Reads TensorBoard's event files, written after the formats' descriptions and apart from the program's writer: records
-// with checksums taken bit by bit, and protocol buffers field by field.
+// Reads TensorBoard's event files, independent of the program's writer: written after the formats' descriptions, with
+// checksums taken bit by bit and protocol buffers read field by field.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct event {
   std::string file_version;
   /// Scalars by tag.
   std::map<std::string, float> scalars;
-  /// Status of a session log; 0: none.
+  /// Status of a session log; 0 for other events.
   std::uint64_t session_status = 0;
 };
 
@@ -28,7 +28,7 @@ class event_file_reader {
  public:
   explicit event_file_reader(std::string_view bytes) : rest_(bytes) {}
 
-  /// All events. Fails the test where the file is unsound.
+  /// Returns all events. Fails the test on invalid contents.
   std::vector<event> read() {
     std::vector<event> events;
     while (!rest_.empty() && !failed_) {
@@ -45,7 +45,7 @@ class event_file_reader {
  private:
   struct field {
     std::uint64_t number = 0;
-    std::uint64_t value = 0;   // of numbers; the bits of floating ones
+    std::uint64_t value = 0;   // of numbers; the bit pattern of floating-point ones
     std::string_view content;  // of strings and messages
   };
 

@@ -1,4 +1,4 @@
-// The options of `troupe train` are many: each has to give its reason in tests/apps/train_options.txt.
+// Each of the many options of `troupe train` needs a reason in tests/apps/train_options.txt.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace troupe::apps::train_options_test {
 namespace {
 
-/// The reasons by option.
+/// Returns the reasons by option.
 std::map<std::string, std::string> reasons() {
   std::map<std::string, std::string> all;
   std::ifstream file(TROUPE_TRAIN_OPTIONS);
