@@ -34,7 +34,7 @@ class Replay : public testing::Test {
         {actors::replay_key_of(server, head, caf::type_id_v<Message>, 0), ++ids_, held});
   }
 
-  /// Returns whether it may be handled now; else it is held.
+  /// Returns whether the message may be handled now; otherwise holds it.
   template <class Message>
   bool comes(replayed_actor& actor, const msg::header& head) {
     if (actor.may_handle(head, caf::type_id_v<Message>)) return true;
@@ -73,7 +73,7 @@ TEST_F(Replay, PutsAsideWhatComesBeforeItsTurn) {
   EXPECT_EQ(all.difference(), "");
 }
 
-/// Evaluation sends several lookups in one step.
+/// An evaluation sends several lookups in one step.
 TEST_F(Replay, KeepsTheOrderOfWhatLooksTheSame) {
   expect<msg::lookup>(first_trainer, 1);
   expect<msg::lookup>(second_trainer, 1);
@@ -137,7 +137,7 @@ TEST_F(Replay, TellsForWhatItWaits) {
   EXPECT_NE(all.difference().find("does not come"), std::string::npos) << all.difference();
 }
 
-/// Returns the fault of a recording whose run began at `from_step`.
+/// Returns the error for a recording whose run began at `from_step`.
 std::string problem_of(boost::json::value from_step) {
   trace::recording recorded;
   recorded.processes.resize(1);
