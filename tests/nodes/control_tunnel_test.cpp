@@ -1,5 +1,5 @@
-// Control tunnel between a fake link and a socket that the test reads like CAF: which messages pass, and that neither
-// side can fill the other's memory.
+// A control tunnel between a fake link and a socket that the test reads like CAF: which messages pass, and that neither
+// side can exhaust the other's memory.
 
 #include "nodes/control_tunnel.hpp"
 
@@ -23,7 +23,7 @@ using bytes = std::vector<std::byte>;
 
 constexpr std::size_t header_bytes = 32;
 
-/// A BASP header that announces a payload of that length.
+/// Returns a BASP header that announces a payload of this length.
 bytes header_of(std::uint64_t payload) {
   bytes header(header_bytes);
   for (std::size_t at = 0; at < 4; ++at) header[7 - at] = static_cast<std::byte>(payload >> 8 * at);
@@ -36,7 +36,7 @@ bytes message_of(std::uint64_t payload) {
   return all;
 }
 
-/// A link that delivers what the test gives it, and counts what is sent.
+/// A link that delivers what the test passes in, and counts what is sent.
 class told_link final : public links::link {
  public:
   void start(callbacks what) override { callbacks_ = std::move(what); }
@@ -58,7 +58,7 @@ class told_link final : public links::link {
     callbacks_.on_frame({first_user_kind, std::move(memory), body.size()});
   }
 
-  /// Drops its callbacks, as a link does at its end.
+  /// Drops its callbacks, as a link does when it ends.
   void forget() { callbacks_ = {}; }
 
   std::uint64_t sent = 0;
@@ -92,7 +92,7 @@ class ControlTunnel : public testing::Test {
     io_.poll();
   }
 
-  /// Reads what is there, up to `most` bytes, as CAF would.
+  /// Reads up to `most` available bytes, as CAF would.
   std::size_t read(std::size_t most) {
     std::size_t got = 0;
     bytes into(std::size_t{64} << 10);
@@ -134,7 +134,7 @@ TEST_F(ControlTunnel, PassesMessagesHoweverTheirBytesAreCut) {
 
 TEST_F(ControlTunnel, LetsNoMessageOverTheLimitGetToCaf) {
   wire_->receive(message_of(5));
-  wire_->receive(header_of(limit));  // as long as it may be
+  wire_->receive(header_of(limit));  // the longest that is allowed
   for (std::uint64_t left = limit; left > 0;) {
     const bytes some(std::min<std::uint64_t>(left, std::uint64_t{1} << 20));
     wire_->receive(some);
@@ -174,7 +174,7 @@ TEST_F(ControlTunnel, ReadsNoFurtherThanCafCanFollow) {
   std::uint64_t read_back = 0;
   std::uint64_t held_most = 0;
   while (said + portion <= length) {
-    // The peer sends as much as it can; CAF reads a little now and again.
+    // The peer sends as much as it can; CAF sometimes reads a little.
     while (said + portion <= length && !wire_->paused) {
       wire_->receive(some);
       settle();

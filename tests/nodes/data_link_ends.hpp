@@ -19,7 +19,7 @@
 namespace troupe::nodes::data_link_test {
 
 inline constexpr std::uint32_t number = 5;
-inline constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, not to be reached
+inline constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, never to be reached
 
 /// The handlers of the test's server.
 struct handlers {
@@ -65,9 +65,9 @@ class DataLink : public testing::Test {
     for (const auto& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::kill);
   }
 
-  /// Handles lookups without answering them.
+  /// Returns a lookup handler that never answers.
   static auto never() {
-    // The actor keeps its promises: it may be at work while the test's object goes.
+    // The actor owns its promises: it may still run when the test's object is destroyed.
     auto unanswered = std::make_shared<std::vector<caf::typed_response_promise<msg::rows>>>();
     return [unanswered](msg::parameter_server_actor::pointer self, msg::lookup&) -> caf::result<msg::rows> {
       unanswered->push_back(self->make_response_promise<msg::rows>());
@@ -107,7 +107,7 @@ class DataLink : public testing::Test {
     return pair;
   }
 
-  /// Links a server with those handlers; returns its proxy.
+  /// Links a server with these handlers; returns its proxy.
   msg::parameter_server_actor link_to(handlers what, std::uint64_t window = std::uint64_t{1} << 20) {
     actor_there_ = system_.spawn(server, std::move(what));
     spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));
@@ -131,7 +131,7 @@ class DataLink : public testing::Test {
     here_->start([this](const std::string& why) { lost_.set_value(why); });
   }
 
-  /// Sends bytes that no data link sends; returns the reason for the link's end.
+  /// Sends bytes that no data link sends; returns the reason why the link ended.
   std::string word_about(std::uint8_t kind, const std::vector<msg::blob>& parts) {
     const auto [near, far] = make_wires();
     start_here(near, 1 << 20);

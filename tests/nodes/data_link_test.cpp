@@ -28,7 +28,7 @@ TEST_F(DataLink, ALookupIsAnsweredThroughIt) {
   }
 }
 
-/// By itself, a gradient with its bags would be too long for this link.
+/// A gradient sent with its bags would be too long for this link.
 TEST_F(DataLink, AGradientTravelsWithoutTheBagsOfItsLookup) {
   message_bytes_max_ = 3000;
   std::promise<msg::gradient> arrived;
@@ -61,7 +61,7 @@ TEST_F(DataLink, NumbersTravelWithoutZeroBytes) {
   EXPECT_EQ(found.get().tables[0].indices, sent.tables[0].indices);
 }
 
-/// The server takes long on the link's thread, where it is run once it has been quick elsewhere.
+/// The server is slow on the link's thread, which runs it once it has been quick elsewhere.
 TEST_F(DataLink, WhoHasKeptItsThreadForLongIsRunElsewhere) {
   std::thread::id links_thread;
   on_thread([&] { links_thread = std::this_thread::get_id(); });
@@ -78,15 +78,15 @@ TEST_F(DataLink, WhoHasKeptItsThreadForLongIsRunElsewhere) {
         .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
     return ran_on.load();
   };
-  constexpr int many = 1000;  // how many quick ones it takes is the link's affair
+  constexpr int many = 1000;  // the link decides how many quick ones it takes
   int lookups = 0;
   while (thread_of_lookup() != links_thread && lookups < many) ++lookups;
   ASSERT_LT(lookups, many);
-  on_thread([] {});  // it has seen how long the lookup took
+  on_thread([] {});  // returns once the link has measured the lookup
   EXPECT_NE(thread_of_lookup(), links_thread);
 }
 
-/// However quick the server has been: what its users' code does next is not known.
+/// Even if the server has been quick: its users' code may be slow the next time.
 TEST_F(DataLink, AnActorThatRunsUsersCodeIsNeverRunOnItsThread) {
   std::thread::id links_thread;
   on_thread([&] { links_thread = std::this_thread::get_id(); });
@@ -175,7 +175,7 @@ TEST_F(DataLink, AnActorOfALinkThatWasLetGoIsGone) {
   EXPECT_NE(protocol::describe(failure_of(whom, 1)), "");
 }
 
-// The receiver handles nothing until it may; until then at most one window is in flight.
+// The receiver handles nothing until it is released; until then at most one window is in flight.
 TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
   constexpr std::uint64_t window = 64 << 10;
   constexpr std::size_t each = 8 << 10;
@@ -187,14 +187,14 @@ TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
   const auto whom = link_to({five_rows,
                              [&](msg::gradient& one) {
                                allowed.wait();
-                               if (one.head.step == 0) return;  // the test's own, to keep the actor busy
+                               if (one.head.step == 0) return;  // sent by the test to keep the actor busy
                                steps.push_back(one.head.step);
                                if (steps.size() == count) all_came.set_value();
                              }},
                             window);
   caf::anon_send(actor_there_, some_gradient(0, 4));
   for (std::uint64_t step = 1; step <= count; ++step) caf::anon_send(whom, some_gradient(step, each));
-  // Frames are slightly longer than their numbers.
+  // A frame is slightly longer than its numbers.
   EXPECT_EQ(here_->waiting_for_credit(), count - window / each + 1);
   go_on.set_value();
   ASSERT_EQ(all_came.get_future().wait_for(timeout), std::future_status::ready);
@@ -241,7 +241,7 @@ TEST_F(DataLink, AnAnswerThatIsTooLongFailsAtWhoAsked) {
   expect_too_long(failure_of(whom, 13), "rows of step 13 for trainer 1");
 }
 
-// Nobody waits for an answer to a gradient.
+// A gradient has no answer that could carry the error.
 TEST_F(DataLink, WhoSendsWhatIsTooLongEndsWithTheReason) {
   message_bytes_max_ = 1000;
   const auto whom = link_to({five_rows, [](msg::gradient&) { ADD_FAILURE() << "it came"; }});

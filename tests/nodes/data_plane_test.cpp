@@ -1,5 +1,5 @@
-// Which data links two processes make: only with the certificates that the master has seen, only while a link is
-// missing, and through shared memory on one host.
+// Which data links two processes make: only with the certificates that the master has seen, only as long as a link is
+// missing, and through shared memory within a host.
 
 #include "nodes/data_plane.hpp"
 
@@ -22,7 +22,7 @@ namespace troupe::nodes::data_plane_test {
 namespace {
 
 constexpr std::uint64_t run_number = 5;
-constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, not to be reached
+constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, never to be reached
 
 bool is_refused(const links::endpoint& where) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -33,7 +33,7 @@ bool is_refused(const links::endpoint& where) {
   return refused;
 }
 
-/// Returns how many anonymous memory files are mapped here.
+/// Returns how many anonymous memory files are mapped in this process.
 int count_shared_memory() {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
@@ -43,7 +43,7 @@ int count_shared_memory() {
 
 class DataPlaneTest : public testing::Test {
  protected:
-  /// A server's and a trainer's process with `credentials`; the master has seen a certificate of each.
+  /// The processes of a server and of a trainer with `credentials`; the master has seen a certificate of each.
   struct member {
     links::credentials mine;
     std::string certificate;
@@ -67,7 +67,7 @@ class DataPlaneTest : public testing::Test {
     for (std::uint32_t number = 0; number < 2; ++number) planes_[number]->expect({run_number, number, 0}, peers_, {});
   }
 
-  /// Makes the links of one of them; returns the error.
+  /// Makes the links of one process; returns the error.
   std::future<std::string> connect(std::uint32_t number) {
     const auto settled = std::make_shared<std::promise<std::string>>();
     planes_[number]->connect([settled](const std::string& problem) { settled->set_value(problem); });
@@ -148,7 +148,7 @@ TEST_F(DataPlaneTest, ProcessesOfOneHostShareMemoryUnderTlsToo) {
   auto trainer = connect(1);
   EXPECT_EQ(outcome_of(server), "");
   EXPECT_EQ(outcome_of(trainer), "");
-  // Each maps its own memory and the peer's, which the link has offered.
+  // Each side maps its own memory and the peer's, which the link has offered.
   const auto give_up = std::chrono::steady_clock::now() + timeout;
   while (count_shared_memory() < before + 4 && std::chrono::steady_clock::now() < give_up)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,4 +1,4 @@
-// What a step on a CUDA device asks of the host: how often it waits, how much it launches, whom it wakes.
+// What a step on a CUDA device requires of the host: how often it waits, how much it launches, which threads it wakes.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using emulated_cuda::counts_so_far;
 constexpr std::uint64_t epoch_steps = 100;  // of synthetic data
 constexpr std::uint64_t steps = 2 * epoch_steps;
 
-/// Keeps the counts at the end of each step of rank 0, and lets another thread wait for a step.
+/// Records the counts at the end of each of rank 0's steps, and lets another thread wait for a step.
 class step_watch final : public actors::fault_injector {
  public:
   step_watch() { actors::install_faults(this); }
@@ -38,7 +38,7 @@ class step_watch final : public actors::fault_injector {
     return false;
   }
 
-  /// Returns false if that takes too long for a step that is under way.
+  /// Returns false on a timeout.
   bool wait_for(std::uint64_t step) {
     std::unique_lock lock(mutex_);
     return reached_.wait_for(lock, std::chrono::seconds(60), [&] { return counts_.contains(step); });
@@ -63,7 +63,7 @@ class DeviceStepsGpu : public needs_device {
     options_.threads = 1;
   }
 
-  /// Even one table has 256 indices in a step: fewer cannot all be those of one row, which saves a launch.
+  /// Even one table has 256 indices per step: with fewer, all could be of one row, which saves a launch.
   auto run(const std::map<std::string, std::string>& settings) {
     std::map<std::string, std::string> all = {
         {"data", "synthetic"}, {"rows", "500"},      {"dim", "4"},      {"hidden", "8"},
@@ -83,7 +83,7 @@ class DeviceStepsGpu : public needs_device {
   run_options options_;
 };
 
-/// While the only worker is held up, a trainer's thread takes an epoch of steps together with the server.
+/// While the only worker is blocked, a trainer's thread runs an epoch of steps together with the server.
 TEST_F(DeviceStepsGpu, OfOneRankWakeNobody) {
   step_watch watch;
   bool has_gone_on = false;
@@ -96,7 +96,7 @@ TEST_F(DeviceStepsGpu, OfOneRankWakeNobody) {
 
 TEST_F(DeviceStepsGpu, HaveOneWaitForEachTrainerAndTheLaunchesOfOneTable) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts";
-  // The last steps of the first epoch: by then all memory is made and all graphs are captured.
+  // The last steps of the first epoch: all memory is allocated and all graphs are captured by then.
   constexpr std::uint64_t first = 60;
   constexpr std::uint64_t last = 90;
   std::map<std::string, std::uint64_t> launches;
@@ -111,8 +111,8 @@ TEST_F(DeviceStepsGpu, HaveOneWaitForEachTrainerAndTheLaunchesOfOneTable) {
   EXPECT_EQ(launches["7"], launches["1"]);
 }
 
-/// The network's passes of a step are a graph. By the time the host waits, it has launched those of the step, unless it
-/// needs their numbers.
+/// The network's passes of a step are a graph. When the host waits, it has already launched the step's graph, unless it
+/// needs the graph's numbers first.
 TEST_F(DeviceStepsGpu, WaitForTheStepBeforeWhereTheHostNeedsNoNumber) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts";
   constexpr std::uint64_t first = 60;
@@ -130,7 +130,8 @@ TEST_F(DeviceStepsGpu, WaitForTheStepBeforeWhereTheHostNeedsNoNumber) {
   EXPECT_EQ(count({{"nan", "skip"}}).second, 0u);
 }
 
-/// Both name the step; only the processor knows its loss before the step is reduced, and then the step's weights.
+/// Both errors name the step. Only the processor knows a step's loss before the step is reduced, and then also the
+/// step's weights.
 TEST_F(DeviceStepsGpu, ReduceAStepBeforeItsNanIsTold) {
   const auto fail = [this] {
     step_watch watch;

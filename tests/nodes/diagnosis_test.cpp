@@ -1,4 +1,4 @@
-// A diagnosis is told by what this host's rings say, before any process is asked for anything; a hang is told once.
+// The rings of this host give a diagnosis before any process is asked; each hang is reported once.
 
 #include "nodes/diagnosis.hpp"
 
@@ -56,7 +56,7 @@ class stopped_server {
   const pid_t pid_;
 };
 
-// `collect`, which asks the processes and waits for them, comes after the verdict: here it does not come at all.
+// `collect`, which asks the processes and waits for them, follows the verdict: here it is never called.
 TEST(Diagnosis, NamesAStoppedProcessWithoutAskingAnybody) {
   const trace::temporary_folder folder;
   const stopped_server server(folder.path());
@@ -76,7 +76,7 @@ TEST(Diagnosis, NamesAStoppedProcessWithoutAskingAnybody) {
   EXPECT_FALSE(std::filesystem::exists(made.folder() / "stacks.txt"));
 }
 
-// Three trainers of which one is missing: each other one notices the same hang.
+// Three trainers, one of which is missing: each of the others notices the same hang.
 TEST(Diagnosis, KnowsAHangThatItHasTold) {
   const auto hang = [](std::uint32_t missing, std::uint64_t number) {
     analysis::stuck_run r(1, 3);
@@ -95,7 +95,7 @@ TEST(Diagnosis, KnowsAHangThatItHasTold) {
   EXPECT_FALSE(known.is_still_there(found_in(later))) << "all have come further since";
 }
 
-/// Trainer 0 waits for trainer 1 in a barrier, since 1 tick.
+/// Trainer 0 has waited for trainer 1 in a barrier since tick 1.
 void wait_in_barrier(trace::recorder& recorder) {
   recorder.add_actor(3, 0, "trainer 0");
   trace::call_state call{.since = 1, .number = 4};
@@ -105,7 +105,7 @@ void wait_in_barrier(trace::recorder& recorder) {
   recorder.add_call(3)->show(call);
 }
 
-// The rings of trainers come from another host, each time that one of them notices the hang.
+// The rings of trainers come from another host whenever one of them notices the hang.
 TEST(Diagnosis, OfAHangOverHostsIsWrittenOnce) {
   const trace::temporary_folder here, there;
   const auto recorder = start(here.path());

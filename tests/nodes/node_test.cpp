@@ -1,4 +1,4 @@
-// A node that the master tells whom to expect: its servers test the folder that the run saves in.
+// A node that gets its peers from the master: its servers test the folder that the run saves in.
 
 #include <filesystem>
 
@@ -36,7 +36,7 @@ msg::master_actor::behavior_type admitting_master(msg::master_actor::pointer, st
 
 class Node : public actors::stage {
  protected:
-  /// Returns the answer of a node with servers or trainers when the run saves in that folder.
+  /// Returns the answer of a node with trainers or servers when the run saves in this folder.
   std::shared_ptr<actors::outcome<msg::committed>> answer_about(const std::string& folder, bool trains) {
     const auto comes = std::make_shared<msg::node_actor>();
     const auto boss = spawn(admitting_master, comes);

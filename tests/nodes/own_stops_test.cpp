@@ -1,4 +1,4 @@
-// What a process knows of its own stops: a gap between two looks that is as long as others wait, and no shorter one.
+// How a process detects its own stops: a gap between two polls that is as long as others wait, and no shorter one.
 
 #include "nodes/own_stops.hpp"
 

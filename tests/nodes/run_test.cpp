@@ -1,5 +1,5 @@
 // Whole runs under the deterministic scheduler: results do not depend on the order of messages, and every failure ends
-// the run with one line that names actor, step and cause.
+// the run with one line that names the actor, the step and the cause.
 
 #include "base/digest.hpp"
 #include "nodes/run_job.hpp"
@@ -44,7 +44,7 @@ TEST_F(Runs, AnotherSeedGivesOtherWeights) {
 
 TEST_F(Runs, AllTrainersTellTheirWeightsDigestAndRank0TheWeights) {
   std::vector<msg::trained> told;
-  std::uint64_t tamper = 0;  // with rank 1's
+  std::uint64_t tamper = 0;  // changes rank 1's digest
   relay_trainer_ = [&](const msg::trainer_actor& real) {
     return spawn([&told, &tamper, real](msg::trainer_actor::pointer self) {
       return msg::trainer_actor::behavior_type{
@@ -102,7 +102,7 @@ TEST_F(Runs, EpochsAreReportedInOrderAndWithEveryRanksLosses) {
   EXPECT_EQ(answer_->value->loss, epochs.back().figures.loss);
 }
 
-// Without learning, any number of trainers gives the same weights and the same predictions of the 4096 test rows. They
+// Without learning, any number of trainers gives the same weights and the same predictions of the 4096 test rows. These
 // are four chunks, so the fifth trainer has none.
 TEST_F(Runs, EveryTestRowIsScoredOnceHoweverManyTrainersThereAre) {
   std::vector<actors::epoch_summary> epochs;

@@ -1,5 +1,5 @@
-// Whole runs whose steps are CUDA graphs: no bit of weights and losses differs from those of runs without, whatever
-// happens between steps; and what goes to the device by itself.
+// Whole runs whose steps are CUDA graphs: no bit of weights and losses differs from runs without graphs, whatever
+// happens between steps; and which calls go to the device individually.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ constexpr const char* dropout_layers =
     R"([{"kind": "linear", "out": 8}, {"kind": "relu"}, {"kind": "dropout", "rate": 0.3},
                                            {"kind": "linear", "out": 2}])";
 
-/// Keeps the counts of each step, when its gradient is complete.
+/// Records the counts of each step once its gradient is complete.
 class step_counts final : public actors::fault_injector {
  public:
   step_counts() { actors::install_faults(this); }
@@ -50,7 +50,7 @@ class step_counts final : public actors::fault_injector {
   std::map<std::uint64_t, counts_so_far> at_;
 };
 
-/// Rows with a number, a category, and a list, of which no two batches have as many indices.
+/// Rows with a number, a category and a list; no two batches have the same number of indices.
 std::string csv_text(int rows) {
   std::string text = "clicked,age,city,tags\n";
   for (int row = 0; row < rows; ++row)
@@ -67,7 +67,7 @@ settings csv_settings(const std::string& path) {
           {"batch-size", "32"}};
 }
 
-/// What a run comes to.
+/// A run's results.
 struct outcome {
   std::string error = {};
   std::string digest = {};
@@ -93,7 +93,7 @@ class StepGraphRunsGpu : public needs_device {
     options_.threads = 1;
   }
 
-  /// A job with the defaults of these tests.
+  /// Adds the defaults of these tests to a job's settings.
   static settings with(settings more) {
     const auto has = [&](const char* name) {
       return std::ranges::find(more, name, &model::setting::first) != more.end();
@@ -209,7 +209,7 @@ TEST_F(StepGraphRunsGpu, SaveAndGoOnWithTheSameBits) {
   }
 }
 
-/// The step before has been told only when the next but one begins.
+/// The loss of the previous step is read only when the next step but one begins.
 TEST_F(StepGraphRunsGpu, NameTheStepOfANan) {
   const settings diverging = {
       {"loss", "mse"}, {"dense-optimizer", "sgd"}, {"dense-lr", "1000000"}, {"sparse-lr", "1000000"}};

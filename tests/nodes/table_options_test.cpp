@@ -15,7 +15,7 @@
 namespace troupe::nodes::table_options_test {
 namespace {
 
-/// A short run with the settings `more`; of two equal ones the later counts.
+/// A short run with the settings `more`; of two equal settings the later one counts.
 actors::run_summary run_of(std::vector<model::setting> more, bool return_weights = false) {
   std::vector<model::setting> settings = {{"data", "synthetic"},  {"tables", "2"},    {"rows", "50"},
                                           {"dim", "5"},           {"bag", "3"},       {"batch-size", "16"},
@@ -103,7 +103,7 @@ TEST(TableOptions, AdultIsLearntAsWellWith16BitsOnTheWire) {
   EXPECT_NEAR(auc_of("bf16"), exact, 0.002);
 }
 
-// Labels of 1e9 make gradients that fit bf16, but not f16.
+// Labels of 1e9 make gradients that fit bf16 but not f16.
 TEST(TableOptions, AGradientBeyondF16EndsTheRunOrIsLeftOut) {
   const model::temporary_file file("y,city\n1000000000,a\n1000000000,b\n");
   const auto run_with = [&](const char* wire, const char* nan) {

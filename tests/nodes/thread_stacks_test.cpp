@@ -1,4 +1,4 @@
-// The stacks of a process of which some threads do not answer.
+// The stacks of a process in which some threads do not answer.
 
 #include "nodes/thread_stacks.hpp"
 

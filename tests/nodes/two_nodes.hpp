@@ -1,6 +1,6 @@
 // Two processes in one: two actor systems, CAF's network layer as nodes load it, and a connection in memory. Messages
-// between their actors cross it as bytes, as they cross a control tunnel. The test's thread carries the bytes and
-// handles all messages, one at a time.
+// between their actors cross it as bytes, as in a control tunnel. The test's thread carries the bytes and handles all
+// messages, one at a time.
 
 #pragma once
 
@@ -26,14 +26,14 @@ class TwoNodes : public testing::Test {
   ~TwoNodes() override {
     for (actors::staged_system* one : {&here_, &there_}) {
       one->dismiss();
-      // CAF keeps actors alive that a message to the other process named, until it ends.
+      // CAF keeps actors that were named in a message to the other process alive until that process ends.
       for (caf::actor_id id = 1; id <= one->system().latest_actor_id(); ++id)
         caf::anon_send_exit(one->system().registry().get(id), caf::exit_reason::kill);
     }
     run();
   }
 
-  /// Connects the two; again if their connection has been cut.
+  /// Connects both; reconnects if their connection was cut.
   void connect() {
     end_ = caf::io::connection_handle::from_int(end_.id() + 1);
     network_of(there_).prepare_connection(caf::io::accept_handle::from_int(1), end_, network_of(here_), "", 1, end_);
@@ -48,7 +48,7 @@ class TwoNodes : public testing::Test {
     EXPECT_TRUE(porter_) << "they have not found each other";
   }
 
-  /// Returns whether it is an actor of that process.
+  /// Returns whether the actor is in the other process.
   template <class Handle>
   bool is_there(const Handle& whom) {
     return whom.node() == there_.system().node();
@@ -64,7 +64,7 @@ class TwoNodes : public testing::Test {
     return turns;
   }
 
-  /// Handles all messages in an order drawn from a seed: whose turn it is, and whether an actor's or the network's.
+  /// Handles all messages in an order drawn from a seed: first which process, then whether an actor's or the network's.
   void run_shuffled(std::uint64_t seed) {
     model::random_sequence random(model::mix(seed));
     const auto turn = [&random](actors::staged_system& which) {
@@ -94,7 +94,7 @@ class TwoNodes : public testing::Test {
     return caf::actor_cast<Handle>(answer->value.value());
   }
 
-  /// Cuts the connection, with the bytes in flight. Both sides notice.
+  /// Cuts the connection and drops the bytes in flight. Both sides notice.
   void cut() {
     for (actors::staged_system* one : {&here_, &there_}) {
       auto& network = network_of(*one);
@@ -116,10 +116,10 @@ class TwoNodes : public testing::Test {
     return dynamic_cast<caf::io::network::test_multiplexer&>(which.system().middleman().backend());
   }
 
-  caf::io::connection_handle end_ = caf::io::connection_handle::from_int(0);  ///< of both
-  caf::actor porter_there_;                                                   ///< gives and takes handles
-  caf::actor porter_;                                                         ///< as it is known here
-  caf::actor guest_;                                                          ///< who is given or has been taken
+  caf::io::connection_handle end_ = caf::io::connection_handle::from_int(0);  ///< the same number on both sides
+  caf::actor porter_there_;                                                   ///< sends and receives handles
+  caf::actor porter_;                                                         ///< its handle here
+  caf::actor guest_;  ///< the actor that is sent or was received
 };
 
 }  // namespace troupe::nodes

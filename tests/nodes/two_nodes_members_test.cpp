@@ -1,4 +1,4 @@
-// The master in one process and a node's actor in the other: joining, refusals and the end of a run over CAF's network,
+// The master in one process and a node's actor in the other: joining, errors and the end of a run over CAF's network,
 // and what both do when the connection is lost.
 
 #include <fmt/format.h>
@@ -20,17 +20,17 @@ constexpr std::chrono::seconds timeout(60);
 
 class TwoNodesMembers : public TwoNodes {
  protected:
-  /// A real node, as in its own process. Its data plane neither listens nor dials.
+  /// A real node, as in a process of its own. Its data plane neither listens nor dials.
   struct real_node {
     std::shared_ptr<master_watch> watch = std::make_shared<master_watch>();
     std::shared_ptr<data_plane> data;
     std::optional<result<void>> outcome;
     std::vector<std::string> notes;
-    actors::compute_devices devices;  ///< of its actor system
+    actors::compute_devices devices;  ///< of the node's actor system
     msg::node_actor handle;
   };
 
-  /// A node with a trainer whose links never get ready.
+  /// A node with a trainer whose links never become ready.
   struct plain_node {
     std::optional<msg::admitted> place;
     caf::error refusal;
@@ -56,14 +56,14 @@ class TwoNodesMembers : public TwoNodes {
     run();
   }
 
-  /// Asks for a run with one server and one trainer.
+  /// Requests a run with one server and one trainer.
   void order() {
     answer_ = here_.ask<msg::run_result>(
         master_, troupe::msg::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "1"}}, false});
     run();
   }
 
-  /// A process that offers servers, with `change` applied to its options.
+  /// Adds a process that offers servers, with `change` applied to its options.
   std::shared_ptr<real_node> join_with_server(const std::function<void(node_options&)>& change = {}) {
     const auto& made = nodes_.emplace_back(std::make_shared<real_node>());
     node_options options;
@@ -83,7 +83,7 @@ class TwoNodesMembers : public TwoNodes {
     return made;
   }
 
-  /// A process that offers a trainer.
+  /// Adds a process that offers a trainer.
   std::shared_ptr<plain_node> join_with_trainer(actors::staged_system& where, const std::string& name = "") {
     auto made = std::make_shared<plain_node>();
     const auto boss = &where == &there_ ? master_there_ : master_;
@@ -129,7 +129,7 @@ class TwoNodesMembers : public TwoNodes {
   bool noted(const std::string& line) const { return std::ranges::find(notes_, line) != notes_.end(); }
 
   msg::master_actor master_;
-  msg::master_actor master_there_;  ///< as it is known there
+  msg::master_actor master_there_;  ///< its handle there
   std::shared_ptr<actors::outcome<msg::run_result>> answer_;
   std::vector<std::string> notes_;
   std::vector<std::shared_ptr<real_node>> nodes_;
@@ -171,7 +171,7 @@ TEST_F(TwoNodesMembers, DevicesThatNobodyHasChosenFollowTheMastersJob) {
   actors::compute_devices one;
   one.numbers = {0};
   one.trainers = one.servers = one.trainers_by_default = one.servers_by_default = true;
-  order();  // of the tutorial, whose steps are small
+  order();  // requests the tutorial, whose steps are small
   const auto server = join_with_server([&](node_options& options) { options.devices = one; });
   EXPECT_TRUE(server->devices.trainers_by_default) << "its actor system has not been told";
   EXPECT_FALSE(server->devices.servers);
@@ -249,7 +249,7 @@ TEST_F(TwoNodesMembers, ANodeThatDoesNotAnswerInTimeEndsTheRun) {
   EXPECT_EQ(server->outcome->error().message, me("server 0") + end);
 }
 
-// -- a connection that is lost ----------------------------------------------------------
+// -- lost connections -------------------------------------------------------------------
 
 TEST_F(TwoNodesMembers, ANodeThatIsLostBeforeTheRunLeavesItsPlace) {
   order();
@@ -265,7 +265,7 @@ TEST_F(TwoNodesMembers, ANodeThatIsLostBeforeTheRunLeavesItsPlace) {
   EXPECT_EQ(again->value->incarnation, 1u);
 }
 
-// The tunnel, if there is one, gives the reason.
+// The tunnel, if there is one, reports the reason.
 TEST_F(TwoNodesMembers, ANodeThatIsLostInTheRunEndsItWithTheTunnelsWord) {
   order();
   join_with_server();
@@ -321,7 +321,7 @@ TEST_F(TwoNodesMembers, NobodyWaitsForEverForAnAnswerFromANodeThatIsLost) {
   const auto reason = here_.watch(known_here);
   run();
   const auto asked = here_.ask<msg::parameter_list>(known_here, msg::parameters{{}, 4}, timeout);
-  here_.run();  // it is handed to CAF's network
+  here_.run();  // passes it to CAF's network
   cut();
   run();
   ASSERT_TRUE(*reason);

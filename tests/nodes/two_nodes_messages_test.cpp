@@ -1,5 +1,4 @@
-// Messages arrive over CAF's network as they were sent: every type, of any size, and every refusal with its code and
-// text.
+// Messages arrive over CAF's network as they were sent: every type, any size, and every error with its code and text.
 
 #include <limits>
 
@@ -52,7 +51,7 @@ class TwoNodesMessages : public TwoNodes {
     return came_back_.match_elements<msg::tensor>() ? came_back_.get_as<msg::tensor>(0) : msg::tensor();
   }
 
-  caf::actor mirror_;  ///< there, as it is known here
+  caf::actor mirror_;  ///< in the other process; its handle here
   caf::actor sender_;
   caf::message arrived_;
   caf::message came_back_;
@@ -63,7 +62,7 @@ TEST_F(TwoNodesMessages, EveryTypeOfTheProtocolCrossesToTheOtherNodeAndBack) {
   for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id) {
     const auto sample = all.find(id);
     ASSERT_NE(sample, all.end()) << "no sample of message type " << caf::query_type_name(id);
-    if (id == caf::type_id_v<protocol::errc>) continue;  // travels as an error: see the refusals
+    if (id == caf::type_id_v<protocol::errc>) continue;  // travels as an error: see the tests of errors
     const bytes sent = bytes_of(here_, sample->second);
     there_and_back(sample->second);
     EXPECT_EQ(caf::to_string(arrived_), caf::to_string(sample->second));
@@ -161,7 +160,7 @@ TEST_F(TwoNodesMessages, WhyAnActorHasEndedIsToldToWhoWatchesItFromTheOtherNode)
   EXPECT_EQ(protocol::describe(**reason), "row 5 is NaN");
 }
 
-// CAF drops what it cannot read, so only the deadline of the request ends it.
+// CAF drops what it cannot read, so the request ends only at its deadline.
 TEST_F(TwoNodesMessages, ARequestThatCannotBeReadFailsAtItsDeadlineAndTheConnectionLivesOn) {
   const auto counts = across(there_.spawn(
       [](caf::event_based_actor*) -> caf::behavior { return {[](const msg::tensor& one) { return one.rows; }}; }));

@@ -1,5 +1,5 @@
-// Trainers and servers in two processes: a server answers correctly and as within one process, groups sum in rank
-// order, and whole runs give the bits of one process.
+// Trainers and servers in two processes: a server answers as within one process, groups sum in rank order, and whole
+// runs give the bits of one process.
 
 #include <bit>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace troupe::nodes::two_nodes_test {
 namespace {
 
-// -- a server there, asked from here ----------------------------------------------
+// -- a server there, called from here ---------------------------------------------
 
 class TwoNodesServer : public TwoNodes {
  protected:
@@ -31,7 +31,7 @@ class TwoNodesServer : public TwoNodes {
     return asked->value.value_or(T());
   }
 
-  /// A server for two trainers with a table [6, 4], and its handle here.
+  /// Spawns a server for two trainers with a table [6, 4]; returns its handle here.
   msg::parameter_server_actor make_server(actors::staged_system& where, const char* optimizer = "sgd") {
     auto server = where.spawn(actors::parameter_server, std::uint64_t{1}, 0U);
     if (is_there(server)) server = across(server);
@@ -50,7 +50,7 @@ class TwoNodesServer : public TwoNodes {
     return server;
   }
 
-  /// A server in the other process, with row r of its table 8r, 8r + 1, 8r + 2, 8r + 3.
+  /// A server in the other process; row r of its table is 8r, 8r + 1, 8r + 2, 8r + 3.
   msg::parameter_server_actor server_with_known_rows() {
     auto server = make_server(there_);
     std::vector<float> weights;
@@ -94,7 +94,7 @@ class TwoNodesServer : public TwoNodes {
             {{module_, list(std::move(indices)), list(std::move(offsets)), {}, std::move(matrix)}}};
   }
 
-  /// Every number of bag b is each[b].
+  /// Bag b consists of `dim` numbers each[b].
   static std::vector<float> repeated(const std::vector<float>& each) {
     std::vector<float> all;
     for (const float one : each) all.insert(all.end(), dim, one);
@@ -126,7 +126,7 @@ TEST_F(TwoNodesServer, PooledRowsAndTheTableAfterAStepAreThoseOfTheClosedForm) {
   send(server, grad(1, 0, {1, 3, 3, 3, 0}, {0, 2, 2}, repeated({1, 2, 3})));
   EXPECT_TRUE(next->pending()) << "the other trainer's gradient is not there";
   send(server, grad(1, 1, {5}, {0}, repeated({0.25F})));
-  // lr 0.5, applied to the sums over the row's bags.
+  // lr 0.5, applied to the sums over each row's bags.
   expect_less(0, 0.5F * 3);
   expect_less(1, 0.5F * 1);
   expect_less(3, 0.5F * (1 + 3 + 3));
@@ -165,8 +165,8 @@ TEST_F(TwoNodesServer, ALookupOfNothingGetsNothing) {
   EXPECT_TRUE(answer<msg::rows>(server, msg::lookup{head(1), {}}).tables.empty());
 }
 
-/// Returns the answers of a server to five steps of two trainers with numbers of any size, its rows and its optimizer's
-/// state.
+/// Returns a server's answers to five steps of two trainers with numbers of all magnitudes, its rows, and its
+/// optimizer's state.
 std::vector<msg::tensor> TwoNodesServer::converse(const msg::parameter_server_actor& server) {
   model::random_sequence random(model::mix(7));
   const auto number = [&random] {
@@ -229,11 +229,11 @@ TEST_F(TwoNodesServer, AGradientThatIsWrongEndsTheServerWithTheReason) {
   EXPECT_EQ(protocol::describe(**reason), "server 0, step 1: a gradient of rank 2, there are 2 trainers");
 }
 
-// -- ranks on both nodes ------------------------------------------------------------
+// -- ranks in both processes --------------------------------------------------------
 
 class TwoNodesGroup : public TwoNodes {
  protected:
-  /// One group here, with ranks 0 and 2, and one in the other process, with rank 1.
+  /// Spawns one group here with ranks 0 and 2, and one in the other process with rank 1.
   void make_groups() {
     here_group_ = here_.spawn(actors::allreduce_group, std::uint64_t{1},
                               actors::group_layout{ranks, {msg::allreduce_actor(), stand_in(here_, 1)}, 0});
@@ -242,7 +242,7 @@ class TwoNodesGroup : public TwoNodes {
     others_ = {across(here_group_), across(there_group_)};
   }
 
-  /// Stands for the group of a process, which is made later.
+  /// A stand-in for a process's group that is spawned later.
   msg::allreduce_actor stand_in(actors::staged_system& where, std::size_t process) {
     return where.spawn([this, process](msg::allreduce_actor::pointer self) {
       return msg::allreduce_actor::behavior_type{
@@ -258,13 +258,13 @@ class TwoNodesGroup : public TwoNodes {
   const std::vector<std::uint32_t> ranks = {0, 1, 0};  ///< by process
   msg::allreduce_actor here_group_;
   msg::allreduce_actor there_group_;
-  std::vector<msg::allreduce_actor> others_;  ///< by process, as the other process knows it
+  std::vector<msg::allreduce_actor> others_;  ///< by process; each handle as the other process has it
 };
 
 TEST_F(TwoNodesGroup, RanksOnBothNodesGetTheSumInRankOrderBitForBit) {
   make_groups();
   model::random_sequence random(model::mix(3));
-  // One bucket that the other process sums whole, and one of which each process sums a slice.
+  // A bucket that each process sends whole, and one of which each process sums a slice.
   for (const std::size_t count : {std::size_t{5}, std::size_t{40'003}}) {
     std::vector<std::vector<float>> shares(3);
     for (auto& share : shares)
@@ -295,7 +295,7 @@ TEST_F(TwoNodesGroup, RanksOnBothNodesGetTheSumInRankOrderBitForBit) {
 
 class TwoNodesRun : public TwoNodes {
  protected:
-  /// Asks for a run of two servers and two trainers; each bit of `who_is_there` puts one of them into the other
+  /// Requests a run of two servers and two trainers; each bit of `who_is_there` puts one of them into the other
   /// process. Master and group are here.
   void begin(unsigned who_is_there) {
     const auto boss = here_.spawn(actors::master, std::uint64_t{1}, actors::run_observer{}, actors::run_checkpoints{},
