@@ -32,7 +32,7 @@ std::string pem(Write write) {
 
 std::shared_ptr<EVP_PKEY> make_key() { return {EVP_EC_gen("P-256"), EVP_PKEY_free}; }
 
-/// `issuer` null: signs itself.
+/// Self-signed if `issuer` is null.
 std::shared_ptr<X509> make_certificate(const std::string& name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key,
                                        long seconds_left, std::size_t padding = 0, const std::string& names = {}) {
   static long serial = 0;
@@ -68,7 +68,7 @@ std::string fingerprint_of(const tls_files& files) {
   const std::unique_ptr<BIO, decltype(&BIO_free)> file(BIO_new_file(files.certificate.c_str(), "r"), BIO_free);
   const std::unique_ptr<X509, decltype(&X509_free)> one(PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr),
                                                         X509_free);
-  token_key digest;  // as many bytes as SHA-256 has
+  token_key digest;  // as long as a SHA-256 digest
   check(one && X509_digest(one.get(), EVP_sha256(), digest.data(), nullptr) == 1);
   return to_text(digest);
 }

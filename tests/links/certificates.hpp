@@ -1,4 +1,4 @@
-// Certificates that tests make as they need them, in a folder that goes away with them.
+// Certificates that tests make on demand, in a folder that is removed with them.
 
 #pragma once
 
@@ -27,16 +27,16 @@ class secrets_folder {
   std::string path_;
 };
 
-/// The fingerprint of the certificate in these files, in the form that links use.
+/// Returns the fingerprint of the certificate in these files, in the links' format.
 std::string fingerprint_of(const tls_files& files);
 
-/// Signs certificates. `seconds_left` until they expire: negative for those that have.
+/// Signs certificates. `seconds_left` until they expire; negative for expired ones.
 class authority {
  public:
   explicit authority(const std::string& name, long seconds_left = 3600);
 
-  /// Files of a certificate, its key, and this authority's certificate. `padding` makes the certificate longer.
-  /// `names` is its subjectAltName, as OpenSSL's configuration files have it; empty: it has none.
+  /// Issues the files of a certificate, its key, and this authority's certificate. `padding` makes the certificate
+  /// longer. `names` is its subjectAltName in the syntax of OpenSSL's configuration files; empty for none.
   tls_files issue(const std::string& name, long seconds_left = 3600, std::size_t padding = 0,
                   const std::string& names = "IP:127.0.0.1,DNS:localhost") const;
 

@@ -1,5 +1,5 @@
-// Goal: of a name with several addresses the first that answers is connected to, whatever the others do. Method:
-// addresses of this machine instead of a name's; one that never answers is a socket whose queue is full.
+// Goal: of a name's addresses, the first that answers is used, whatever the others do. Method: addresses of this
+// machine in place of a name's; one that never answers is a socket whose queue is full.
 
 #include "links/connect_to_first.hpp"
 
@@ -20,8 +20,8 @@ using addresses = std::vector<asio::ip::tcp::endpoint>;
 
 asio::ip::tcp::endpoint at(const endpoint& where) { return {asio::ip::make_address(where.host), where.port}; }
 
-/// A port of this machine at which connections are never answered, as where packets are lost: the system drops those
-/// that come when as many wait as `listen` allows.
+/// A local port where connections are never answered, as if packets were lost: the system drops new ones once
+/// `listen`'s backlog is full.
 class silent_address {
  public:
   silent_address() : socket_(listen_at_all({socket_address::parse("127.0.0.1", 0).value()}).value()) {
@@ -86,7 +86,7 @@ TEST_F(ConnectToFirst, TheFaultHasWhatEachAddressAnswered) {
                                          ": Connection refused); is the other side started?");
 }
 
-// Each address has its share, however little time there is.
+// Each address gets a share of the time, however short it is.
 TEST_F(ConnectToFirst, AllAddressesAreTriedInTime) {
   const silent_address first;
   const silent_address second;
@@ -97,8 +97,8 @@ TEST_F(ConnectToFirst, AllAddressesAreTriedInTime) {
   EXPECT_EQ(none.error().message.find("not tried"), std::string::npos) << none.error().message;
 }
 
-// As a connector that has reached two addresses of one name at once leaves the second; or as a balancer of load that
-// looks whether somebody listens.
+// Like a connector that has reached two addresses of a name at once and drops the second; or like a load balancer's
+// health check.
 TEST_F(ConnectToFirst, WhoLeavesWithoutSayingAnythingIsNotTakenForAnIntruder) {
   const endpoint good = listen(ours_);
   {

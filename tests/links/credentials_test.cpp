@@ -12,7 +12,7 @@
 namespace troupe::links::credentials_test {
 namespace {
 
-/// Sets the variable of the token for as long as it lives.
+/// Sets the token's environment variable during its lifetime.
 class token_in_environment {
  public:
   explicit token_in_environment(const char* value) {
@@ -112,7 +112,7 @@ TEST(ProofTest, ItIsHmacSha256OfTheRoleTheNoncesAndTheChannel) {
   EXPECT_EQ(std::to_integer<int>(proof[31]), 0xb7);
 }
 
-// The expected bytes are of Python's hashlib and hmac.
+// The expected bytes come from Python's hashlib and hmac.
 
 TEST(TokenKeyTest, ItIsScryptOfTheToken) {
   EXPECT_EQ(to_text(stretched_key("a token that tests share")),

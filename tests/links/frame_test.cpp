@@ -1,4 +1,4 @@
-// Frames of bytes, in whatever parts the bytes come.
+// Frames of bytes that arrive in arbitrary parts.
 
 #include "links/frame.hpp"
 #include "base/digest.hpp"
@@ -32,7 +32,7 @@ std::string some_text(std::size_t size) {
   return text;
 }
 
-/// Feeds `bytes` in parts of at most `part`, and gives back the bodies; the last one is what was wrong, if anything.
+/// Feeds `bytes` in parts of at most `part`, and returns the bodies, followed by the error, if any.
 std::vector<std::string> read_all(std::span<const std::byte> bytes, std::size_t part, const link_limits& with) {
   frame_reader reader(with);
   std::vector<std::string> bodies;

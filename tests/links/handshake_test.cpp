@@ -1,4 +1,4 @@
-// Who gets a link over plain TCP, who does not, and what each side is told.
+// Which peers get a link over plain TCP, which do not, and what each side reports.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 class HandshakeTest : public LinkStage {
  protected:
-  /// Connects to a server that says `words` to whoever comes, and then ends.
+  /// Connects to a server that sends `words` to its client and then ends; returns the connector's error.
   fault fault_of_server_saying(std::span<const std::byte> words) {
     raw_server server;
     raw_socket peer(-1);
@@ -33,7 +33,7 @@ class HandshakeTest : public LinkStage {
     return (*outcome)->error();
   }
 
-  /// Says `words` to a listener, and gives back why it ended that.
+  /// Sends `words` to a listener; returns the reason for its rejection.
   fault fault_of_client_saying(std::span<const std::byte> words) {
     raw_socket client = raw_socket::to(listen(ours));
     client.say(words);
@@ -44,7 +44,7 @@ class HandshakeTest : public LinkStage {
 
   static std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-  /// As a peer of another release would begin.
+  /// The prologue of a peer of another release.
   static std::vector<std::byte> prologue_of_version(std::uint16_t version) {
     const std::string word = "TROUPE";
     std::vector<std::byte> bytes;
@@ -101,7 +101,7 @@ TEST_F(HandshakeTest, AProofIsNotAcceptedFromWhoOnlyRepeatsIt) {
   std::size_t repeated = 0;
   ASSERT_TRUE(wait([&] {
     peer.hear();
-    // Word for word, but with the verdict before the proof.
+    // Repeats the bytes exactly, but with the verdict before the proof.
     if (repeated == 0 && peer.received().size() >= prologue_bytes) {
       peer.say(std::span(peer.received()).first(prologue_bytes));
       repeated = prologue_bytes;
@@ -158,7 +158,7 @@ TEST_F(HandshakeTest, AServerThatEndsWithoutAWordIsWorthAnotherTry) {
 }
 
 TEST_F(HandshakeTest, APortWhereNobodyListensIsWorthAnotherTry) {
-  const endpoint where = raw_server().address();  // it has gone by now
+  const endpoint where = raw_server().address();  // the server has already ended
   const auto result = connected(where, ours);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, fault_kind::unreachable);
@@ -212,7 +212,7 @@ TEST_F(HandshakeTest, ConnectionsThatNeverSpeakKeepNobodyOut) {
 
 TEST_F(HandshakeTest, ConnectionsThatOneAddressKeepsComingPushOutNoneOfAnother) {
   const endpoint where = listen(ours, {.time = std::chrono::minutes(1), .pending_max = 8});
-  raw_socket slow = raw_socket::to(where);  // the oldest, and the only one of its address
+  raw_socket slow = raw_socket::to(where);  // the oldest, and the only one from its address
   std::vector<raw_socket> flood;
   for (int i = 0; i < 50; ++i) flood.push_back(raw_socket::to(where, "127.0.0.2"));
   ASSERT_TRUE(wait([&] { return rejected.size() == 50U + 1 - 8; }));
@@ -290,7 +290,7 @@ TEST_F(HandshakeTest, APortCanBeListenedAtAgainRightAfterItsLinks) {
   const endpoint where = listen(ours);
   { const auto result = connected(where, ours); }
   ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
-  accepted.clear();  // this side ends first, and its port is left in TIME_WAIT
+  accepted.clear();  // this side closes first, which leaves its port in TIME_WAIT
   listening.reset();
   const auto again = listener::open(io, where, ours, limits, {}, {});
   EXPECT_TRUE(again) << again.error().message;

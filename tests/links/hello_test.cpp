@@ -29,7 +29,7 @@ TEST(HelloTest, NoTruncationIsTakenForTheWhole) {
   const auto bytes = encode(example);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const auto part = decode_hello(std::span(bytes).first(size));
-    // Cut between two items it is a hello, of fewer items.
+    // A hello cut between two items is valid, with fewer items.
     if (part) {
       EXPECT_LT(part->size(), example.size()) << size;
       EXPECT_EQ(encode(*part).size(), size);

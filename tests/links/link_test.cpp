@@ -1,4 +1,4 @@
-// What a link promises to those who send and receive frames, over plain TCP and over TLS.
+// What a link guarantees to senders and receivers of frames, over plain TCP and over TLS.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class LinkTest : public LinkStage, public testing::WithParamInterface<const char
 INSTANTIATE_TEST_SUITE_P(Over, LinkTest, testing::Values("tcp", "token", "certificates"),
                          [](const auto& one) { return one.param; });
 
-/// Bytes that tell frames, and places in them, apart.
+/// Bytes that differ between frames and between positions in a frame.
 std::string body(std::size_t thread, std::size_t number, std::size_t size) {
   std::string bytes(size, '\0');
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 31 + i / 251 + number * 17 + thread * 101);
@@ -112,7 +112,7 @@ TEST_P(LinkTest, WhatTheOtherSideDoesNotReadIsQueuedAndArrivesOnceItDoes) {
   constexpr std::size_t count = 64;
   for (std::size_t i = 0; i < count; ++i) here->wire->send(2, {to_piece(body(0, i, mebi))});
   EXPECT_GT(here->wire->queued_bytes(), 8 * mebi);
-  // As long as nobody reads, it stays so.
+  // Nothing changes as long as the other side does not read.
   for (int turn = 0; turn < 10; ++turn) io.poll();
   EXPECT_GT(here->wire->queued_bytes(), 8 * mebi);
   start(*there);

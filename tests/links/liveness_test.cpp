@@ -1,4 +1,4 @@
-// How a link notices that the other side is gone, or speaks nonsense, and what it does not take for death.
+// How a link detects a dead or invalid peer, and what it does not mistake for that.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 class LivenessTest : public LinkStage {
  protected:
-  /// A link whose other end is a socket that says what the test wants, after a proper handshake.
+  /// Makes a link whose other end is a socket controlled by the test, after a proper handshake.
   void greet_raw_peer(const hello& about_peer = {}) {
     accepted.clear();
     peer = raw_socket::to(listen(mine));
@@ -110,7 +110,7 @@ TEST_F(LivenessTest, SilenceEndsTheLinkWithinItsTime) {
   limits.dead_after = 200ms;
   const std::string fault = fault_after([] {});
   EXPECT_TRUE(has(fault, "no byte came for 0.")) << fault;
-  // The link has spoken meanwhile.
+  // The link has sent meanwhile.
   peer.hear();
   const auto ping = image_of({ping_kind, 0, 0});
   ASSERT_GE(peer.received().size(), ping.size());
@@ -146,7 +146,7 @@ TEST_F(LivenessTest, EachPeerIsPingedAsOftenAsItNeeds) {
   ASSERT_TRUE(wait([&] { return pings(peer) >= 5; }));
   EXPECT_EQ(pings(patient), 0U);
 
-  // One that does not tell its timeout may have a short one.
+  // A peer that does not announce its timeout may have a short one.
   raw_socket hasty = std::move(peer);
   const auto end_of_hasty = std::move(end);
   greet_raw_peer();
@@ -156,7 +156,7 @@ TEST_F(LivenessTest, EachPeerIsPingedAsOftenAsItNeeds) {
   EXPECT_EQ(pings(patient), 0U);
 }
 
-/// Only `wait` runs the link's thread.
+/// The link's thread runs only in `wait`.
 TEST_F(LivenessTest, SomebodyElsePingsForAThreadThatIsBusy) {
   limits.dead_after = 100ms;
   greet_raw_peer(with_dead_after({}, 100ms));
@@ -172,7 +172,8 @@ TEST_F(LivenessTest, SomebodyElsePingsForAThreadThatIsBusy) {
   EXPECT_LT(peer.received().size(), 1000 * ping.size()) << "only when it is time";
 }
 
-/// What is to follow may take long, as where the sender is in a user's own code: the link must not be silent meanwhile.
+/// The following frames may take long, for example while the sender runs a user's code: the link must not be silent
+/// meanwhile.
 TEST_F(LivenessTest, AFrameThatWaitsForOthersGoesWithTheNextSignOfLife) {
   greet_raw_peer();
   start(*end);
@@ -229,7 +230,7 @@ TEST_F(LivenessTest, AStopOfThisProcessIsNotTakenForTheDeathOfTheOther) {
   greet_raw_peer();
   start(*end);
   io.poll();
-  // Nobody runs the link for longer than it waits, while the other side has spoken.
+  // The link's thread does not run for longer than the link's timeout, while the other side has sent.
   peer.say(frame_of(2, "still here"));
   const auto wake = std::chrono::steady_clock::now() + 300ms;
   while (std::chrono::steady_clock::now() < wake) std::this_thread::yield();
@@ -246,7 +247,7 @@ TEST_F(LivenessTest, ALinkThatHasBeenToldToPauseLeavesWhatComesWhereItIs) {
   ASSERT_TRUE(wait([&] { return end->frame_count == 1; }));
   end->wire->pause_reading(true);
   peer.say(frame_of(2, "two"));
-  // The link looks for signs of life many times, and the silence is its own doing.
+  // The link checks for signs of life many times, but caused the silence itself.
   bool late = false;
   boost::asio::steady_timer timer(io, 500ms);
   timer.async_wait([&late](const boost::system::error_code&) { late = true; });
@@ -300,7 +301,7 @@ TEST_F(LivenessTest, FramesThatCameBeforeTheConnectionBrokeAreStillDelivered) {
   peer.say(frame_of(goodbye_kind, ""));
   peer.close();
   start(*end);
-  // To a peer that has gone: the failure must not hide what it said before.
+  // To a peer that is gone: the failed send must not hide what the peer sent before.
   for (int i = 0; i < 10; ++i) {
     end->wire->send(2, {to_piece("anybody?")});
     io.poll_one();

@@ -1,4 +1,4 @@
-// A socket that says what a test tells it to, instead of what a link would.
+// A socket that sends what a test passes in, in place of a link.
 
 #pragma once
 
@@ -32,7 +32,7 @@ class raw_socket {
     return *this;
   }
 
-  /// Connected to the port of `where` on this machine, from any port of `source`.
+  /// Connects to the port of `where` on this machine, from any port of `source`.
   static raw_socket to(const endpoint& where, const char* source = "127.0.0.1") {
     raw_socket made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in mine = loopback(0);
@@ -49,7 +49,7 @@ class raw_socket {
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
   }
 
-  /// Ends the connection in the way of a process that was killed with bytes unread.
+  /// Ends the connection like a process that was killed with unread bytes.
   void reset() {
     const linger at_once{1, 0};
     ::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -66,7 +66,7 @@ class raw_socket {
 
   void say(const std::string& text) { say(std::as_bytes(std::span(text))); }
 
-  /// Takes what has come; false once the other side has ended.
+  /// Reads all available bytes; returns false once the other side has ended.
   bool hear() {
     std::vector<std::byte> part(std::size_t{64} << 10);
     for (;;) {
@@ -77,7 +77,7 @@ class raw_socket {
     }
   }
 
-  /// All that has come and was not taken.
+  /// All bytes that were received and not yet taken.
   std::vector<std::byte>& received() { return received_; }
   std::vector<std::byte> take() { return std::exchange(received_, {}); }
 
@@ -111,7 +111,7 @@ class raw_server {
 
   const endpoint& address() const { return where_; }
 
-  /// Accepts who waits; false if nobody does.
+  /// Accepts a waiting connection; returns false if there is none.
   bool accept(raw_socket& into) const {
     const int found = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
     if (found >= 0) into = raw_socket(found);

@@ -112,7 +112,7 @@ TEST_F(SharedMemory, NobodyCanShrinkItUnderAReader) {
   close(file);
 }
 
-/// Counts what goes through it.
+/// Counts the bytes that pass through it.
 class counting_link final : public link {
  public:
   explicit counting_link(link_ptr below) : below_(std::move(below)) {}
@@ -146,7 +146,7 @@ class SharedMemoryLink : public LinkStage {
     there = std::make_unique<link_end>(with_shared_memory(raw_there, limits, there_offers ? 64 * mebi : 0));
   }
 
-  /// Starts both, and waits until each offer has been taken: frames of before are echoed behind the answer to it.
+  /// Starts both, and waits until each offer was accepted: frames sent before are echoed after the answer to it.
   void start_both() {
     start(*here);
     start(*there);
@@ -228,7 +228,7 @@ TEST_F(SharedMemoryLink, AFrameIsKeptWhenBothEndsAreGone) {
   EXPECT_EQ(to_text(kept), whole);
 }
 
-/// What a peer could say of its memory that is not so.
+/// False claims of a peer about its memory.
 class FalseWord : public SharedMemoryLink, public testing::WithParamInterface<const char*> {
  protected:
   static std::pair<std::uint8_t, std::string> frame(const std::string& which) {

@@ -1,4 +1,4 @@
-// Two ends of links in one io_context, which tests run by hand until what they wait for has happened.
+// Two ends of links in one io_context, which tests run until the expected event.
 
 #pragma once
 
@@ -21,10 +21,10 @@
 
 namespace troupe::links {
 
-/// Runs `io` until `condition` holds; false if it never does. The limit is there for a broken build, not to be reached.
+/// Runs `io` until `condition` holds; returns false on a timeout, which only a broken build should reach.
 inline bool run_until(boost::asio::io_context& io, const std::function<bool()>& condition) {
   constexpr std::chrono::seconds limit{60};
-  constexpr std::chrono::milliseconds turn{5};  // conditions may be made true by other threads, too
+  constexpr std::chrono::milliseconds turn{5};  // other threads may make conditions true, too
   const auto give_up = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > give_up) return false;
@@ -43,7 +43,7 @@ inline std::string to_text(const received_frame& frame) {
   return {reinterpret_cast<const char*>(frame.memory.get()), frame.size};
 }
 
-/// One end of a link, and what it has been told.
+/// One end of a link, and what it has received.
 struct link_end {
   explicit link_end(link_ptr made) : wire(std::move(made)) {}
 
@@ -70,7 +70,7 @@ class LinkStage : public testing::Test {
  protected:
   static constexpr const char* good_token = "a token that tests share";
 
-  /// Listens on a free port of this machine and lets everybody in who proves the token.
+  /// Listens on a free port of this machine and admits every peer that proves the token.
   endpoint listen(const credentials& mine, const handshake_limits& handshakes = {}) {
     listener::callbacks what;
     what.on_hello = [this](const hello& theirs, const endpoint&, const std::string& certificate) -> hello_reply {
@@ -87,7 +87,7 @@ class LinkStage : public testing::Test {
     return listening->address();
   }
 
-  /// Begins to connect; the outcome will stand where this points.
+  /// Starts to connect; the result is stored in the returned pointer's target.
   std::shared_ptr<std::optional<result<link_ptr>>> dial(const endpoint& where, const credentials& mine,
                                                         const handshake_limits& handshakes = {}) {
     auto outcome = std::make_shared<std::optional<result<link_ptr>>>();
@@ -96,7 +96,7 @@ class LinkStage : public testing::Test {
     return outcome;
   }
 
-  /// Waits for the outcome of `dial`.
+  /// Waits for the result of `dial`.
   result<link_ptr> connected(const endpoint& where, const credentials& mine, const handshake_limits& handshakes = {}) {
     const auto outcome = dial(where, mine, handshakes);
     EXPECT_TRUE(run_until(io, [&] { return outcome->has_value(); }));
@@ -105,7 +105,7 @@ class LinkStage : public testing::Test {
 
   bool wait(const std::function<bool()>& condition) { return run_until(io, condition); }
 
-  /// Two ends of a link, not started.
+  /// Makes two ends of a link, not started.
   std::pair<std::unique_ptr<link_end>, std::unique_ptr<link_end>> make_ends(const credentials& mine) {
     auto here = connected(listen(mine), mine);
     EXPECT_TRUE(here) << here.error().message;
@@ -122,7 +122,7 @@ class LinkStage : public testing::Test {
   std::unique_ptr<listener> listening;
   std::optional<std::string> refusal;
   std::vector<hello> hellos;
-  std::vector<std::string> certificates;  // shown by those who said hello
+  std::vector<std::string> certificates;  // of the peers that sent a hello
   std::vector<link_ptr> accepted;
   std::vector<fault> rejected;
 };

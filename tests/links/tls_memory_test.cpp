@@ -1,4 +1,4 @@
-// How much memory somebody who has no certificate can make a TLS port take.
+// How much memory a peer without a certificate can make a TLS port allocate.
 
 #include <gtest/gtest.h>
 #include <openssl/crypto.h>
@@ -22,7 +22,7 @@
 namespace troupe::links::tls_memory_test {
 namespace {
 
-// What OpenSSL has allocated in threads that count and not freed, and the most that it was.
+// What OpenSSL has allocated in counting threads and not freed, and its maximum.
 std::atomic<long> bytes_now = 0;
 std::atomic<long> bytes_most = 0;
 thread_local bool counts_here = false;
@@ -59,7 +59,7 @@ void* counted_realloc(void* bytes, std::size_t size, const char* file, int line)
   return grown;
 }
 
-// OpenSSL takes other functions only before it has allocated anything.
+// OpenSSL accepts other functions only before its first allocation.
 bool counting = false;
 [[gnu::constructor]] void count_memory() {
   counting = CRYPTO_set_mem_functions(counted_malloc, counted_realloc, counted_free) == 1;
@@ -67,18 +67,18 @@ bool counting = false;
 
 class TlsMemoryTest : public LinkStage {
  protected:
-  // What a stranger may add to what OpenSSL takes for every connection, some 100 KiB.
+  // The limit of what a stranger may add to OpenSSL's use for every connection, some 100 KiB.
   static constexpr long limit = 64 * 1024;
 
   void SetUp() override {
     ASSERT_TRUE(counting);
-    // What OpenSSL allocates once and keeps is not the stranger's doing.
+    // Excludes what OpenSSL allocates once and keeps.
     meet_stranger_with_certificate_of(10);
     bytes_for_anybody = meet_stranger_with_certificate_of(10);
     ASSERT_GT(bytes_for_anybody, 0);
   }
 
-  /// A new listener, and nothing left of those whom the last one rejected.
+  /// Starts a new listener, and frees everything of the peers that the last one rejected.
   void begin_anew() {
     rejected.clear();
     listening.reset();
@@ -88,7 +88,7 @@ class TlsMemoryTest : public LinkStage {
     where = listen(mine);
   }
 
-  /// The most that was allocated until the listener has rejected somebody.
+  /// Returns the most that was allocated until the listener has rejected a peer.
   long bytes_until_rejected() {
     const long before = bytes_now;
     bytes_most = before;
@@ -107,7 +107,7 @@ class TlsMemoryTest : public LinkStage {
     const tls_files fat = strangers.issue("fat", 3600, size);
     EXPECT_EQ(SSL_CTX_use_certificate_file(tls->settings.get(), fat.certificate.c_str(), SSL_FILETYPE_PEM), 1);
     EXPECT_EQ(SSL_CTX_use_PrivateKey_file(tls->settings.get(), fat.key.c_str(), SSL_FILETYPE_PEM), 1);
-    // In a thread of its own, so that its memory is not counted.
+    // In a separate thread, so that its memory is not counted.
     std::thread stranger([&] {
       boost::asio::io_context other;
       connect(other, where, {good_token, tls}, {}, limits, {},
@@ -128,7 +128,7 @@ class TlsMemoryTest : public LinkStage {
 TEST_F(TlsMemoryTest, ALongFirstMessageIsRefusedWhenItIsAnnounced) {
   begin_anew();
   raw_socket stranger = raw_socket::to(where);
-  // A record of a TLS handshake with the beginning of a ClientHello of 131000 bytes, then more of it.
+  // A TLS handshake record with the beginning of a ClientHello of 131000 bytes, then more of it.
   std::vector<std::byte> record(5 + 16384);
   const unsigned char begin[] = {0x16, 3, 1, 0x40, 0, 1, 0x01, 0xff, 0xb8, 3, 3};
   std::memcpy(record.data(), begin, sizeof(begin));

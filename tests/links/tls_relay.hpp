@@ -1,4 +1,4 @@
-// Somebody between two sides of a link: ends TLS on both sides with credentials of his own, and passes on what is said.
+// A man in the middle of a link: terminates TLS on both sides with its own credentials, and forwards what is sent.
 
 #pragma once
 
@@ -20,11 +20,11 @@
 
 namespace troupe::links {
 
-/// Its thread does the work. Passes on one connection after the other.
+/// Forwards one connection after the other on a thread of its own.
 class tls_relay {
  public:
-  /// Shows itself by `front` to who connects, and by `back` to `target`; where these have no TLS it ends none, and
-  /// passes on the bytes as they are.
+  /// Uses `front` towards the connecting side and `back` towards `target`; if these have no TLS, it forwards the raw
+  /// bytes.
   explicit tls_relay(const endpoint& target, const credentials& front = {}, const credentials& back = {})
       : target_(target), front_(front), back_(back) {
     back_.peer_name = target.host;
@@ -40,7 +40,7 @@ class tls_relay {
 
   const endpoint& address() const { return server_.address(); }
 
-  /// All that it has read, of both directions.
+  /// Returns everything it has read, in both directions.
   std::string seen() const {
     const std::lock_guard lock(mutex_);
     return seen_;
@@ -79,7 +79,7 @@ class tls_relay {
     }
   }
 
-  /// Both sides come to an outcome, whatever that of the other is.
+  /// Runs both handshakes to their ends, even if one fails.
   bool open(const raw_socket& client, const raw_socket& server,
             const std::array<std::unique_ptr<transport>, 2>& wires) {
     std::array<io_state, 2> states = {io_state::wants_read, io_state::wants_read};
@@ -105,7 +105,7 @@ class tls_relay {
     return true;
   }
 
-  /// Until something has come, or for a moment.
+  /// Waits until bytes have arrived, or for a moment.
   static void rest(const raw_socket& client, const raw_socket& server) {
     std::array<pollfd, 2> both = {{{client.descriptor(), POLLIN, 0}, {server.descriptor(), POLLIN, 0}}};
     ::poll(both.data(), both.size(), 1);

@@ -1,4 +1,4 @@
-// Who is let in with TLS on, and what each side is told otherwise.
+// Which peers are admitted with TLS, and what each side reports otherwise.
 
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -28,7 +28,7 @@ class TlsTest : public LinkStage {
 
   static credentials by_token(const std::string& token = good_token) { return {token, *make_tls(expanded_key(token))}; }
 
-  /// Connects where `theirs` listen, and gives back what both sides have to say about it.
+  /// Connects to a listener with `theirs`, and checks the errors of both sides.
   void expect_faults(const credentials& theirs, const credentials& mine, const std::string& acceptor_says,
                      fault_kind acceptor_code, const std::string& connector_says, fault_kind connector_code) {
     const auto result = connected(listen(theirs), mine);
@@ -82,7 +82,7 @@ TEST_F(TlsTest, ACertificateOfAnUnknownAuthorityIsNotTrustedByTheAcceptor) {
 }
 
 TEST_F(TlsTest, AnExpiredCertificateIsRefusedInSoManyWords) {
-  // Its owner would be told when it makes its context: so it gets hold of a context first.
+  // Loading an expired certificate is an error, so it is put into an existing context.
   const credentials late = with(ours.issue("b"));
   const tls_files expired = ours.issue("expired", -60);
   SSL_CTX* context = late.tls->settings.get();
@@ -123,7 +123,7 @@ TEST_F(TlsTest, GarbageInTlsRecordsIsRefused) {
   record[2] = std::byte{1};
   record[3] = std::byte{0};
   record[4] = std::byte{200};
-  record[6] = record[7] = std::byte{0};  // one message that fills it
+  record[6] = record[7] = std::byte{0};  // one message that fills the record
   record[8] = std::byte{196};
   stranger.say(record);
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
@@ -134,7 +134,7 @@ TEST_F(TlsTest, GarbageInTlsRecordsIsRefused) {
 
 TEST_F(TlsTest, TheTokenAloneMakesAnEncryptedLink) {
   const endpoint where = listen(by_token());
-  tls_relay wire(where);  // without credentials it passes on what it sees
+  tls_relay wire(where);  // without credentials it forwards and records the raw bytes
   const auto result = value_of(connected(wire.address(), by_token()));
   ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
   EXPECT_EQ(find_item(accepted[0]->peer(), "role"), "connector");
@@ -172,7 +172,7 @@ TEST_F(TlsTest, AConnectorByTheTokenAtAPlainPortIsToldOnBothSides) {
 }
 
 TEST_F(TlsTest, ACertificateIsNoSubstituteForTheToken) {
-  // Whoever answers in the place of the run's master, with a certificate and without looking at what is offered.
+  // An impostor in place of the run's master, which has a certificate and does not check what it is offered.
   const std::shared_ptr<SSL_CTX> settings(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   const tls_files files = ours.issue("a");
   ASSERT_EQ(SSL_CTX_use_certificate_file(settings.get(), files.certificate.c_str(), SSL_FILETYPE_PEM), 1);
@@ -266,7 +266,7 @@ TEST_F(TlsTest, OneCertificateMayBeWantedAndNoOther) {
   EXPECT_TRUE(has(rejected[0].message, "does not trust this side's certificate")) << rejected[0].message;
 }
 
-// -- somebody in between -------------------------------------------------------------------
+// -- a man in the middle -------------------------------------------------------------------
 
 TEST_F(TlsTest, ARelayWithACertificateOfTheSameAuthorityAndNoTokenIsRefusedOnBothSides) {
   const endpoint where = listen(with(ours.issue("a")));
