@@ -23,7 +23,7 @@ namespace {
 constexpr const char* own_network = "/proc/thread-self/ns/net";
 constexpr const char* own_name = "/proc/thread-self/ns/uts";
 
-/// What is connected with the bridge is called so on every host.
+/// The name of the interface to the bridge on every host.
 constexpr const char* device = "wire";
 
 int check(int value, const char* what) {
@@ -31,7 +31,7 @@ int check(int value, const char* what) {
   return value;
 }
 
-/// Moves this thread to a host that is made for it; false, with errno, if that is not to be.
+/// Moves this thread to a new host; false, with errno, if that fails.
 bool move_to_new_host() {
   if (::unshare(CLONE_NEWNET | CLONE_NEWUTS) != 0) return false;
   const int any_socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -91,7 +91,7 @@ host::visit::visit(const host& whom) : home_network_(open_this(own_network)), ho
 }
 
 host::visit::~visit() {
-  // Nothing that follows would be where it should.
+  // Everything after this would run on the wrong host.
   if (::setns(home_network_, CLONE_NEWNET) != 0 || ::setns(home_name_, CLONE_NEWUTS) != 0) std::abort();
   ::close(home_network_);
   ::close(home_name_);

@@ -1,13 +1,13 @@
-// Three hosts within this machine: network namespaces, each with an address and a name of its own, on one bridge.
+// Three hosts within this machine: network namespaces, each with its own address and name, on one bridge.
 //
-//     a  10.77.0.1 ---+
-//     b  10.77.0.2 ---+--- the switch 10.77.0.254
-//     c  10.77.0.3 ---+
-//     b  10.99.0.2 ------- 10.99.0.1, a network that a and c have no way to
+// a  10.77.0.1 ---+
+// b  10.77.0.2 ---+--- the switch 10.77.0.254
+// c  10.77.0.3 ---+
+// b  10.99.0.2 ------- 10.99.0.1, a network that a and c cannot reach
 //
-// On b the lonely network comes first and has the default route, so that whoever takes the first interface, or the one
-// that leads out, takes the wrong one. Nothing of this has a name outside of this process: the kernel removes it all
-// when the process and those that it started on the hosts are gone, however they end. So tests may run in parallel.
+// On b the unreachable network comes first and has the default route, so that code that uses the first interface, or
+// the default route's, uses the wrong one. None of this has a name outside of this process: the kernel removes it once
+// the process and those that it started on the hosts are gone, however they end. So tests may run in parallel.
 
 #pragma once
 
@@ -15,25 +15,24 @@
 
 namespace troupe::hosts {
 
-/// Whether this process may make hosts: it may not without the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN.
+/// Whether this process may make hosts, which needs the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN.
 bool may_make_hosts();
 
 class host {
  public:
-  /// With nothing in it but a loopback interface.
+  /// Makes a host with nothing but a loopback interface.
   explicit host(const std::string& name);
   ~host();
   host(const host&) = delete;
   host& operator=(const host&) = delete;
 
-  /// The file that names its network, for other processes too.
+  /// The file that names its network, also for other processes.
   std::string network_file() const;
 
-  /// Carries out lines of the program `ip` on it; throws if one fails.
+  /// Runs lines of the program `ip` on it; throws if one fails.
   void ip(const std::string& lines) const;
 
-  /// As long as one lives, its thread is on that host: whatever processes, threads and sockets it makes meanwhile stay
-  /// there.
+  /// Keeps its thread on that host during its lifetime: processes, threads and sockets made meanwhile stay there.
   class visit {
    public:
     explicit visit(const host& whom);
@@ -49,17 +48,17 @@ class host {
  private:
   std::string name_;
   int network_ = -1;
-  int uts_ = -1;  // where its name is
+  int uts_ = -1;  // the namespace that has its name
 };
 
-/// All of the above.
+/// The hosts and networks above.
 class three_hosts {
  public:
   three_hosts();
 
-  /// Takes the interface of `whom` down: nobody is told, its bytes go nowhere any more.
+  /// Takes the interface of `whom` down: no error is reported, but its bytes are lost.
   void cut(const host& whom) const;
-  /// Takes it up again.
+  /// Brings it up again.
   void mend(const host& whom) const;
 
   host outside{"switch"};

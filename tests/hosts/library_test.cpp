@@ -1,5 +1,4 @@
-// Programs that users write with the library, on three hosts, and after losses: they have the weights that they have in
-// one process.
+// Users' programs on three hosts, and after losses: they train the same weights as in one process.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +26,7 @@ namespace {
 
 using words = std::vector<std::string>;
 
-/// A process of an example, on a host or here, which writes to a file.
+/// A process of an example, on a host or on this machine, which writes to a file.
 class example {
  public:
   example(const std::string& name, const words& options, const std::string& file, const host* on = nullptr)
@@ -44,7 +43,7 @@ class example {
     if (started) child_ = std::make_unique<child_process>(std::move(*started));
   }
 
-  /// The processes that it has started and that are there now.
+  /// Returns the running processes that it has started.
   std::vector<pid_t> children() const {
     std::ifstream listed(fmt::format("/proc/{0}/task/{0}/children", child_->pid()));
     return {std::istream_iterator<pid_t>(listed), std::istream_iterator<pid_t>()};
@@ -78,15 +77,15 @@ TEST_P(LibraryHostsTest, AProgramPrintsWhatItPrintsInOneProcess) {
   example second(GetParam(), {"--join", where, "--as", "trainer"}, file(4), &net.a);
   const std::string of_leader = leader.finish();
   server.finish();
-  // What trainer 0 prints, whichever of the two it is, comes before what the leader prints.
+  // Trainer 0's output comes before the leader's, whichever of the two processes has trainer 0.
   const std::string all = first.finish() + second.finish() + of_leader;
   if (std::string(GetParam()) == "hybrid")
-    EXPECT_EQ(all.substr(0, all.find(' ')), expected.substr(0, expected.find(' ')));  // then, how long it took
+    EXPECT_EQ(all.substr(0, all.find(' ')), expected.substr(0, expected.find(' ')));  // the rest is how long it took
   else
     EXPECT_EQ(all, expected);
 }
 
-/// Waits until a checkpoint of that step or a later one is there; false if there is none in a minute.
+/// Waits for a checkpoint of that step or a later one; returns false after a minute.
 bool has_come_to(const std::string& folder, std::uint64_t step) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (std::chrono::steady_clock::now() < give_up) {
@@ -114,7 +113,7 @@ TEST(LibraryProgram, HasTheSameWeightsAfterTenKills) {
     ::kill(children[kill % children.size()], SIGKILL);
   }
   const std::string told = broken.finish();
-  EXPECT_EQ(told.substr(0, told.find(' ')), expected.substr(0, expected.find(' ')));  // then, how long it took
+  EXPECT_EQ(told.substr(0, told.find(' ')), expected.substr(0, expected.find(' ')));  // the rest is how long it took
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, LibraryHostsTest, testing::Values("hybrid", "data_parallel", "custom_layer"),

@@ -26,8 +26,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How much is read at a time, and held at most. A slow line takes little at a time, so that what has waited long is not
-// delivered in one go, and holds little, so that who sends notices.
+// How much is read at a time, and held at most. A slow line reads little at a time, so that delayed bytes are not
+// delivered all at once, and holds little, so that the sender notices.
 constexpr std::size_t part_bytes = std::size_t{64} << 10;
 constexpr std::size_t slow_part_bytes = std::size_t{8} << 10;
 constexpr std::size_t held_bytes_max = std::size_t{64} << 20;
@@ -68,7 +68,7 @@ void send_at_once(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/// The first frame of `bytes` that is whole and has some content: not one that only says that somebody lives.
+/// Returns the first whole frame of `bytes` with some content, that is, not a mere sign of life.
 std::span<char> first_frame(std::vector<char>& bytes) {
   constexpr std::size_t content_min = 128;
   constexpr links::link_limits limits;
@@ -97,10 +97,10 @@ struct relay::stretch {
   int to = -1;
   std::deque<part> held;
   std::size_t held_bytes = 0;
-  clock::time_point free_at;  // when a slow line is through with what it has
-  bool ended = false;         // nothing more comes
-  bool cut_off = false;       // nor does the other direction go on
-  bool told = false;          // and the other side knows
+  clock::time_point free_at;  // when a slow line has sent everything up to now
+  bool ended = false;         // nothing more arrives
+  bool cut_off = false;       // the other direction ends, too
+  bool told = false;          // the end was passed on
   bool broken = false;
 };
 
@@ -173,7 +173,7 @@ void relay::work() {
     const std::size_t held_max = how_.bytes_per_s > 0 ? slow_held_bytes_max : held_bytes_max;
     for (const connection& one : connections_) {
       for (const stretch& s : one.ways) {
-        // A descriptor that nothing is wanted of is left out: its end would be told again and again.
+        // A descriptor without requested events is left out: poll would report its end again and again.
         if (!s.ended && s.held_bytes < held_max) waiting.push_back({s.from, POLLIN, 0});
         if (s.held.empty()) continue;
         if (s.held.front().due > clock::now())
@@ -208,7 +208,7 @@ void relay::accept() {
   connections_.emplace_back(client, target);
 }
 
-/// False when the connection is over.
+/// Returns false once the connection is over.
 bool relay::move(connection& one) {
   for (const way which : {way::there, way::back}) {
     stretch& s = one.ways[static_cast<std::size_t>(which)];
@@ -301,7 +301,7 @@ void relay::deliver(stretch& one, way which) {
     if (next.sent == next.bytes.size()) one.held.pop_front();
   }
   if (!one.ended || !one.held.empty() || std::exchange(one.told, true)) return;
-  one.broken = one.cut_off;  // closes both ends
+  one.broken = one.cut_off;  // closes both directions
   ::shutdown(one.to, SHUT_WR);
 }
 

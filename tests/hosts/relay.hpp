@@ -1,6 +1,6 @@
-// A relay between processes of a run, for what a network can do to their connections: delay and throttle them, swallow
-// what is sent while the connections stay open, end them, and spoil what is under way. It does not look into what it
-// passes on, except for where frames begin.
+// A relay between processes of a run, which imitates network faults: it delays and throttles connections, drops what is
+// sent while they stay open, ends them, and damages bytes in flight. It does not interpret what it forwards, except to
+// find where frames begin.
 
 #pragma once
 
@@ -18,38 +18,39 @@
 
 namespace troupe::hosts {
 
-/// How bytes travel, in either direction.
+/// How bytes travel in both directions.
 struct travel {
-  /// How long each byte is under way.
+  /// The delay of each byte.
   std::chrono::milliseconds delay{0};
-  /// How many go through, per second; 0: as many as come.
+  /// The throughput; 0 for no limit.
   std::uint64_t bytes_per_s = 0;
 };
 
-/// Which way bytes go: from those who connect to the relay to its target, and back.
+/// The direction of bytes: from connecting processes to the relay's target, and back.
 enum class way : std::uint8_t { there, back };
 
-/// What happens to some bytes.
+/// A fault that affects some bytes.
 struct damage {
   enum class kind : std::uint8_t {
-    flip,     ///< one bit is another
-    drop,     ///< the bytes from a place on never come, those that follow do
-    lose,     ///< they never come, those that follow do
-    repeat,   ///< they come twice
-    cut_off,  ///< the bytes from a place on never come, and the connection ends
+    flip,     ///< one bit is inverted
+    drop,     ///< the rest of the bytes, from an offset on, never arrive, but later ones do
+    lose,     ///< they never arrive, but later ones do
+    repeat,   ///< they arrive twice
+    cut_off,  ///< the rest of the bytes, from an offset on, never arrive, and the connection ends
   };
   kind what = kind::flip;
-  /// The bit or byte, of as many as there are: larger numbers begin anew.
+  /// The index of the bit or byte, modulo their number.
   std::size_t at = 0;
-  /// They are encrypted: then not a frame is spoilt, but what comes together.
+  /// The connection is encrypted: the fault affects bytes that arrive together, not a frame.
   bool encrypted = false;
 };
 
-/// Its thread does the work; call from one other thread. Listens and connects on the host that its maker is on.
+/// Forwards on a thread of its own; call it from one other thread. Listens and connects on the host on which it was
+/// made.
 class relay {
  public:
-  /// Listens at `host`, at any free port that is free at `target`'s host too if that has port 0: then the target is to
-  /// take it.
+  /// Listens at `host`, at any free port. If `target` has port 0, the port is also free at `target`'s host, for the
+  /// target to use.
   relay(const std::string& host, const links::endpoint& target, travel how = {});
   ~relay();
   relay(const relay&) = delete;
@@ -57,17 +58,17 @@ class relay {
 
   const links::endpoint& address() const { return address_; }
 
-  /// From now on what goes that way never arrives, not even an end.
+  /// From now on nothing sent in that direction arrives, not even an end.
   void swallow(way which);
-  /// Ends all connections, and takes no more.
+  /// Ends all connections, and accepts no more.
   void lose();
 
-  /// Spoils, of what goes that way from now on, the first frame with some content.
+  /// Damages the first frame with some content that is sent in that direction from now on.
   void spoil(way which, damage how);
-  /// Whether that has happened.
+  /// Whether it has damaged a frame.
   bool has_spoiled() const { return has_spoiled_; }
 
-  /// How many bytes have been passed on.
+  /// The number of bytes forwarded.
   std::uint64_t passed(way which) const { return passed_[static_cast<std::size_t>(which)]; }
 
  private:
@@ -86,7 +87,7 @@ class relay {
   links::endpoint target_;
   links::endpoint address_;
   int listening_ = -1;
-  int reserved_ = -1;  // keeps the target's port from others until the target has it
+  int reserved_ = -1;  // reserves the target's port until the target has bound it
   int wakes_ = -1;
   std::atomic<bool> ends_ = false;
   std::atomic<bool> loses_ = false;
@@ -95,7 +96,7 @@ class relay {
   std::atomic<bool> has_spoiled_ = false;
   std::mutex mutex_;
   std::array<std::optional<damage>, 2> wanted_;  // guarded by mutex_
-  std::list<connection> connections_;            // of the thread
+  std::list<connection> connections_;            // used by the relay's thread only
   std::thread thread_;
 };
 

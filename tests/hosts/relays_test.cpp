@@ -1,5 +1,5 @@
-// Goal: slow connections change nothing about a run, and one that fails, in whatever way, ends it for everybody with a
-// line that says whose it was. Method: relays between processes of this machine, which change what they do once the
+// Goal: slow connections do not change a run, and a connection that fails in any way ends it for all processes with a
+// line that names the process. Method: relays between processes of this machine, which change their behavior once the
 // run trains; so these tests run everywhere.
 
 #include <gtest/gtest.h>
@@ -16,23 +16,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of all 127.0.0.0/8, which is this machine: processes are at one address, relays at the other.
+// All of 127.0.0.0/8 is this machine: processes use one address, relays the other.
 constexpr const char* processes_at = "127.0.0.1";
 constexpr const char* relays_at = "127.0.0.2";
 
 const words soon = {"--dead-after", "1"};
 
-/// What a silence that was noticed in time is called.
+/// The error for a silence that was detected in time.
 constexpr const char* silent = R"(no byte came for (0\.[89]|1\.0) s)";
 constexpr const char* cut_short = "its connection was (closed|reset)";
-/// The side that hears no more ends the link, which the other side hears of; either may be the first to tell.
+/// The side that receives nothing ends the link, which the other side notices; either may report it first.
 const std::string silent_or_cut_short = std::string("(") + silent + "|" + cut_short + ")";
 
 void expect_match(const std::string& text, const std::string& expected) {
   EXPECT_TRUE(std::regex_search(text, std::regex(expected))) << text << "\nshould match\n" << expected;
 }
 
-/// Before the data links of a process that is yet to be started: the relay's address is the one that it advertises.
+/// A relay before the data links of a process that is not yet started, which advertises the relay's address.
 relay before_data(travel how = {}) { return {relays_at, {processes_at, 0}, how}; }
 
 place behind(const relay& data, const relay& control) {
@@ -41,7 +41,7 @@ place behind(const relay& data, const relay& control) {
 
 // -- connections that fail ----------------------------------------------------------
 
-/// A run without end of two servers and two trainers, of whom one reaches the others through relays.
+/// An endless run of two servers and two trainers, one of which reaches the others through relays.
 class FailingConnectionTest : public testing::Test {
  protected:
   void start(const std::string& name_of_one) {
@@ -57,7 +57,7 @@ class FailingConnectionTest : public testing::Test {
     EXPECT_GT(data.passed(way::there), 0U);
   }
 
-  /// Everybody blames the one, which blames the master.
+  /// Expects that all others blame that process, which blames the master.
   void expect_lost(const std::string& why, const std::string& its_why) {
     const auto told = run->finish_failed();
     const std::string became = why == silent ? "lost its connection" : "(died|lost its connection)";
@@ -70,7 +70,7 @@ class FailingConnectionTest : public testing::Test {
                                                          "\\) is gone in step \\d+: " + its_why);
   }
 
-  /// Everybody names two of the run, one of them the one.
+  /// Expects that all name two processes of the run, one of which is that process.
   void expect_link_lost(const std::string& why) {
     const auto told = run->finish_failed();
     std::vector<std::string> lines = told.members;
@@ -138,9 +138,9 @@ TEST_F(FailingConnectionTest, ADataLinkThatIsLostEndsTheRun) {
   expect_link_lost(cut_short);
 }
 
-// -- connections that are slow --------------------------------------------------------
+// -- slow connections -----------------------------------------------------------------
 
-/// Runs the job with one server and one trainer that reach the others, and are reached, so slowly.
+/// Runs the job; one server and one trainer have such slow connections in both directions.
 std::string digest_of_slow_run(const words& job, travel how) {
   spread_run run(job, soon);
   const relay control(relays_at, run.where(), how);
@@ -161,7 +161,7 @@ TEST(SlowConnectionTest, FiftyMillisecondsEachWayChangeNoBit) {
 }
 
 TEST(SlowConnectionTest, FramesThatTakeLongerThanSilenceMayLastAreNoDeath) {
-  // A bucket of 1 MB, of which the trainers tell each other halves: one takes 1.25 s.
+  // A bucket of 1 MB, of which the trainers exchange halves: each takes 1.25 s.
   const words job = {"--data",       "synthetic", "--rows",    "100", "--hidden",   "500,500", "--bucket-mib", "8",
                      "--batch-size", "8",         "--servers", "2",   "--trainers", "2",       "--steps",      "2"};
   EXPECT_EQ(digest_of_slow_run(job, {.bytes_per_s = 400'000}), digest_of_one_process(job));

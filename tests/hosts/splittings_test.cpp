@@ -1,6 +1,5 @@
 // Goal: a run that is split into replicas, stages and slices over two hosts has the bits of one process.
-// Method: network namespaces, eight splittings of two jobs; without the right to make namespaces these tests are
-// skipped.
+// Method: network namespaces, eight splittings of two jobs; skipped without the right to make namespaces.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,14 +21,14 @@ const words on_cpu = {"--device", "cpu"};
 
 words for_steps(const std::string& steps, const words& options) { return with({"--steps", steps}, options); }
 
-/// A schedule, and on which of two hosts trainers are.
+/// A schedule, and the trainers' distribution over two hosts.
 struct arrangement {
   const char* schedule;
-  /// The slices of a stage are on one host; neighbours in the pipeline, and stages of the same number, on different
-  /// ones. Else the first trainer to come is alone on its host, without the other slices of its stage.
+  /// The slices of a stage share a host; neighbors in the pipeline, and stages with the same number, are on different
+  /// hosts. If false, the first trainer to join is alone on its host, apart from the other slices of its stage.
   bool alternates;
 
-  /// Whether the trainer that joins after `joined` others is on b.
+  /// Whether the trainer that joins after `joined` others is on host b.
   bool is_on_b(int joined, const splitting& cut) const {
     const int stage = joined / cut.slices;
     return alternates ? (stage + stage / cut.pipeline) % 2 == 0 : joined == 0;
@@ -46,7 +45,7 @@ class SplitOverHosts : public testing::TestWithParam<end_to_end::split_run> {
     net_ = std::make_unique<three_hosts>();
   }
 
-  /// Master and servers are on a, trainers on a and b.
+  /// Master and servers are on host a, trainers on a and b.
   std::unique_ptr<spread_run> start(const words& options, int servers, const splitting& cut, const arrangement& how) {
     auto run = std::make_unique<spread_run>(with(options, cut.with_schedule(how.schedule)), words{}, &net_->a,
                                             three_hosts::a_address);
@@ -78,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, SplitOverHosts,
 
 class Interrupted : public SplitOverHosts {};
 
-/// Two stages go on as three by another schedule; in slices, as one.
+/// Two stages continue as three with another schedule; if sliced, as one.
 TEST_P(Interrupted, GoesOnUnderAnotherSplitting) {
   const auto& [job, cut] = GetParam();
   const splitting after{cut.trainers, cut.slices > 1 ? 1 : 3, cut.slices};

@@ -1,6 +1,6 @@
-// Goal: no byte that is spoilt on its way reaches the weights: what the connection, or its digests, find ends it, and a
-// supervised run goes on to the weights of an unbroken one; what comes twice is handled once. Method: a relay before a
-// server spoils one frame of a data link while the run trains.
+// Goal: no damaged byte reaches the weights: the connection or its digests detect it and end the connection, and a
+// supervised run continues to the weights of an unbroken one; what arrives twice is handled once. Method: a relay
+// before a server damages one frame of a data link while the run trains.
 
 #include <gtest/gtest.h>
 
@@ -26,29 +26,29 @@ const std::string& unbroken_digest() {
   return digest;
 }
 
-/// What is lost is noticed by nothing but the time that an answer takes.
+/// A lost frame is detected only by a request's timeout.
 const words impatient = {"--request-timeout", "2"};
 
 constexpr std::size_t bits = 8;
 constexpr std::size_t in_the_header = 2 * bits;
-/// A place beyond any frame: it counts modulo the bytes, or bits, that a frame has.
+/// An offset beyond any frame: it counts modulo the frame's number of bytes or bits.
 constexpr std::size_t somewhere = 1'000'003;
 
 struct spoiling {
   const char* name;
   way which;
   damage how;
-  /// What the line of those who notice has.
+  /// What the line of a process that notices it contains.
   std::string told;
 };
 
 void PrintTo(const spoiling& one, std::ostream* out) { *out << one.name; }
 
-// Of both ends, the one that finds it and the one whose connection ends, either may be the first to tell.
+// Either end may report it first: the one that detects it, or the one whose connection ends.
 constexpr const char* cut_short = "server 0 .*its connection was (closed|reset)";
 constexpr const char* no_frame =
     "server 0.*(it sent 0x[0-9a-f]+ where a frame must begin with|its connection was (closed|reset))";
-/// The trainer that asked waits, and the others wait for its share of the all-reduce.
+/// The trainer whose request is unanswered waits, and the others wait for its share of the all-reduce.
 constexpr const char* unanswered = "server 0 .* did not answer lookup of step|bucket \\d+ lacks the .*trainer";
 const std::string damaged =
     std::string(
@@ -66,7 +66,7 @@ const std::vector<spoiling> all_spoilings = {
     {"EncryptedBytesAreRepeated", way::there, {damage::kind::repeat, 0, true}, damaged},
 };
 
-/// A run whose first server is reached, by the others, through a relay.
+/// A run in which the others reach the first server through a relay.
 class SpoiledBytesTest : public testing::TestWithParam<spoiling> {
  protected:
   void start(const words& options, bool encrypted, const words& more) {
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Of, SpoiledBytes, testing::ValuesIn(all_spoilings),
 class RepeatedFrames : public SpoiledBytesTest {};
 
 TEST_P(RepeatedFrames, AreHandledOnce) {
-  start(with(job, saving()), false, {"--trace", "off"});  // whose invariants are that nothing comes twice
+  start(with(job, saving()), false, {"--trace", "off"});  // a trace's invariants require that nothing arrives twice
   EXPECT_EQ(finish_after(GetParam()), unbroken_digest());
   EXPECT_EQ(attempts(), 1U) << out_;
 }

@@ -12,8 +12,8 @@ namespace {
 
 using namespace end_to_end;
 
-// From a failure to the end of everybody, of which noticing it may take what --dead-after says. Far more than it takes,
-// and far less than it would take if nobody noticed.
+// From a failure to the end of all processes; its detection may take as long as --dead-after. Far more than needed, and
+// far less than if nothing detected it.
 constexpr std::chrono::seconds timeout{20};
 
 std::string error_line(const end_to_end::outcome& from) {

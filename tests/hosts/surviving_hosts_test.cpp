@@ -1,5 +1,5 @@
-// Goal: a run over three hosts survives what happens to hosts: a process is lost and another takes its place, a network
-// is partitioned and heals, the master is lost. Method: network namespaces; the digest is that of one process.
+// Goal: a run over three hosts survives their failures: a lost process is replaced, a network is partitioned and heals,
+// the master is lost. Method: network namespaces; the digest must be that of one process.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 
 const words job = {"--data", "tutorial", "--epochs", "1200", "--seed", "7", "--servers", "2", "--trainers", "2"};
 
-/// The process that leads the attempt under way.
+/// Returns the process that leads the current attempt.
 pid_t leader_of(pid_t supervisor) {
   std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", supervisor));
   pid_t leader = 0;
@@ -64,7 +64,7 @@ class SurvivingHosts : public testing::Test {
 
   void lose_the_leader() { ASSERT_EQ(::kill(leader_of(run_->master().process()), SIGKILL), 0); }
 
-  /// Cuts a host's network and mends it when one on the master's host has noticed.
+  /// Cuts a host's network, and restores it once a process on the master's host has noticed.
   void cut_for_a_while(const host& whom, const std::string& name) {
     const auto on_a = std::ranges::find(places_, &net_->a, &member_place::on) - places_.begin();
     end_to_end::program& member = run_->member(static_cast<std::size_t>(on_a));
@@ -87,7 +87,7 @@ class SurvivingHosts : public testing::Test {
   const model::checkpoint_folder folder_;
   std::unique_ptr<three_hosts> net_;
   std::unique_ptr<spread_run> run_;
-  std::vector<member_place> places_;  ///< of members, in the run's order
+  std::vector<member_place> places_;  ///< of members, in the order in which they joined
 };
 
 TEST_F(SurvivingHosts, HaveTheWeightsOfOneProcessWhateverIsLost) {
@@ -114,7 +114,7 @@ TEST_F(SurvivingHosts, HaveTheWeightsOfOneProcessWhateverIsLost) {
                      fmt::format("{}", one.at("seconds").to_number<double>()));
 }
 
-/// TROUPE_HOST_FAULTS: so many faults, one every 2,000 steps, instead of a few, and nothing recorded.
+/// TROUPE_HOST_FAULTS: the number of faults, one every 2,000 steps, instead of a few; then nothing is recorded.
 TEST_F(SurvivingHosts, HaveTheWeightsOfOneProcessAfterFaultsDrawnFromASeed) {
   const char* wanted = std::getenv("TROUPE_HOST_FAULTS");
   const int faults = wanted != nullptr ? std::stoi(wanted) : 4;

@@ -1,6 +1,6 @@
-// Goal: a run over several hosts comes to the weights of one process, finds its addresses by itself, and ends when a
-// host is cut off. Method: three hosts in network namespaces, one of them in two networks; without the right to make
-// namespaces these tests are skipped.
+// Goal: a run over several hosts trains the weights of one process, finds its addresses by itself, and ends when a host
+// is cut off. Method: three hosts in network namespaces, one of them in two networks; skipped without the right to make
+// namespaces.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,12 +35,12 @@ class ThreeHostsTest : public testing::Test {
     net = std::make_unique<three_hosts>();
   }
 
-  /// A master on a.
+  /// A master on host a.
   std::unique_ptr<spread_run> lead(const words& job, const words& network) {
     return std::make_unique<spread_run>(job, network, &net->a, three_hosts::a_address);
   }
 
-  /// Servers on b, trainers on c and a.
+  /// Servers on host b, trainers on c and a.
   void join_from_everywhere(spread_run& run) {
     for (const host* on : {&net->b, &net->b}) run.join("server", {.on = on});
     for (const host* on : {&net->c, &net->a}) run.join("trainer", {.on = on});
@@ -57,7 +57,7 @@ class ThreeHostsTest : public testing::Test {
     return std::make_unique<relay>(address, target);
   }
 
-  /// What everybody says when `whom` has been cut off while the run of `join_from_everywhere` trained.
+  /// Returns what all processes report when `whom` is cut off while the run of `join_from_everywhere` trains.
   spread_run::failure cut_in_mid_run(const host& whom) {
     const auto run = lead(endless, soon);
     join_from_everywhere(*run);
@@ -69,7 +69,7 @@ class ThreeHostsTest : public testing::Test {
   std::unique_ptr<three_hosts> net;
 };
 
-// -- what was recorded -----------------------------------------------------------------
+// -- recordings ------------------------------------------------------------------------
 
 TEST_F(ThreeHostsTest, ADiagnosisHasWhatEveryHostHasRecorded) {
   std::string folder = testing::TempDir() + "troupe-hosts-XXXXXX";
@@ -106,7 +106,7 @@ TEST_F(ThreeHostsTest, TheAdultJobHasTheWeightsOfOneProcess) {
   EXPECT_EQ(digest_of_three_hosts(adult, by_token), digest_of_one_process(adult));
 }
 
-/// Two replicas of two stages each, which lie on both hosts: activations and buckets cross between them.
+/// Two replicas of two stages each, spread over both hosts: activations and buckets cross between them.
 TEST_F(ThreeHostsTest, APipelineHasTheWeightsOfTheWholeNetworkInOneProcess) {
   const words adult = {"--data",    "adult", "--seed",     "7", "--steps",         "100",
                        "--servers", "2",     "--trainers", "2", "--micro-batches", "2"};
@@ -116,7 +116,7 @@ TEST_F(ThreeHostsTest, APipelineHasTheWeightsOfTheWholeNetworkInOneProcess) {
   EXPECT_EQ(run->finish(), digest_of_one_process(adult));
 }
 
-/// Slices of a stage on one host, or on two: the bits are the same.
+/// A stage's slices on one host or on two: the bits are the same.
 TEST_F(ThreeHostsTest, ANetworkInStagesAndSlicesHasTheWeightsOfTheSlicesInOneProcess) {
   const words adult = {"--data",          "adult", "--seed",     "7",  "--steps",           "60",
                        "--hidden",        "16,8",  "--trainers", "1",  "--tensor-parallel", "2",
@@ -149,7 +149,7 @@ TEST_F(ThreeHostsTest, ARunByCertificatesHasTheWeightsOfOneProcess) {
 // -- addresses --------------------------------------------------------------------------
 
 TEST_F(ThreeHostsTest, AHostInTwoNetworksIsReachedInTheOneThatOthersAreIn) {
-  // Whatever it does: it leads the run from all its addresses, serves, and trains.
+  // In every role: it leads the run from all its addresses, serves, and trains.
   spread_run run(tutorial, by_token, &net->b, "0.0.0.0");
   const links::endpoint master{three_hosts::b_address, run.where().port};
   for (const host* on : {&net->b, &net->c}) run.join("server", {.on = on, .master = master});
@@ -179,7 +179,7 @@ TEST_F(ThreeHostsTest, ARelayThatIsAdvertisedIsWhereOthersReachAHost) {
   EXPECT_GT(before_b->passed(way::there), 0U);
 }
 
-/// The numbers of 100,000 rows have three bytes that are not zero, of eight. All else is little: one number a bag.
+/// The numbers of 100,000 rows have three nonzero bytes out of eight. All other traffic is small: one number per bag.
 TEST_F(ThreeHostsTest, IndicesTravelWithoutZeroBytes) {
   const words job = {"--data",       "synthetic", "--servers", "1", "--trainers", "1",  "--tables",     "1",
                      "--rows",       "100000",    "--dim",     "1", "--bag",      "64", "--batch-size", "256",
@@ -207,7 +207,7 @@ TEST_F(ThreeHostsTest, ATunnelToTheMasterTakesAnAddressForTheDataLinks) {
 
 // -- hosts that are cut off ---------------------------------------------------------------
 
-// Everybody else names who is gone, in the time that was promised; who is cut off sees the master gone.
+// All others name the lost process within the promised time; the one that is cut off reports that the master is gone.
 
 TEST_F(ThreeHostsTest, AllNoticeThatAHostOfTrainersIsCutOff) {
   const auto told = cut_in_mid_run(net->c);
@@ -238,7 +238,7 @@ TEST_F(ThreeHostsTest, ABitThatIsFlippedOnAPlainLinkIsFoundByItsDigest) {
   between->spoil(way::there, {damage::kind::flip, bit_of_the_body});
   const auto told = run->finish_failed();
   EXPECT_TRUE(between->has_spoiled());
-  // The trainer whose connection ends may be the first to tell.
+  // The trainer whose connection ends may report it first.
   expect_match(told.master,
                "server 0.*(a frame of \\d+ bytes came damaged: its bytes do not match their digest|"
                "its connection was (closed|reset))");
