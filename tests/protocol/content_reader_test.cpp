@@ -10,7 +10,7 @@ namespace {
 
 class ContentReader : public testing::Test {
  protected:
-  /// What was kept of the sample of this type.
+  /// Returns the recorded content of this type's sample.
   template <class Message>
   trace::content kept() const {
     const caf::message& sample = samples_.at(caf::type_id_v<Message>);
@@ -33,18 +33,18 @@ class ContentReader : public testing::Test {
       EXPECT_EQ(after.parts[i].rows, before.parts[i].rows);
       EXPECT_EQ(after.parts[i].bytes, before.parts[i].bytes);
     }
-    // Anything that is missing or left over is noticed.
+    // Missing or extra bytes are detected.
     trace::content longer = before;
     longer.fields += '\0';
     EXPECT_FALSE(read_content_into(longer, made));
     EXPECT_FALSE(is_kept(longer));
     if (!before.fields.empty()) {
       trace::content shorter = before;
-      // One that lacks the byte of a new truth is an older version's.
+      // Without the byte of an added truth value, it would be a valid older version.
       shorter.fields.resize(shorter.fields.size() - (traits_v<Message>.added > 0 ? 2 : 1));
       EXPECT_FALSE(read_content_into(shorter, made));
     }
-    if constexpr (traits_v<Message>.added > traits_v<Message>.untold) {  // as an older version has kept it
+    if constexpr (traits_v<Message>.added > traits_v<Message>.untold) {  // the content that an older version recorded
       Message sample = samples_.at(caf::type_id_v<Message>).template get_as<Message>(0);
       trace::content older;
       content_writer writer(older, true);

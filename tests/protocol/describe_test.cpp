@@ -1,4 +1,4 @@
-// What follows from the descriptions of messages, and that these are complete.
+// What follows from the descriptions of messages; and that the descriptions are complete.
 
 #include "protocol/describe.hpp"
 
@@ -13,7 +13,7 @@
 namespace troupe::protocol::describe_test {
 namespace {
 
-/// Whatever a field is. An optional could be made of both, so that it needs one of its own.
+/// Converts to a field of any type. An optional is ambiguous, so it needs a type of its own.
 struct any_value {
   template <class T>
   operator T() const;
@@ -23,7 +23,7 @@ struct any_optional {
   operator std::optional<T>() const;
 };
 
-/// How many fields a struct has.
+/// Returns the number of fields of a struct.
 template <class T, class... Value>
 consteval std::size_t count_of_fields() {
   if constexpr (requires { T{Value{}..., any_value{}}; })
@@ -40,7 +40,7 @@ constexpr std::size_t undescribed = count_of_fields<T>() - boost::mp11::mp_size<
 TEST(Describe, NoFieldIsForgotten) {
   [&]<class... T>(boost::mp11::mp_list<T...>) {
     const auto check = []<class One>(std::type_identity<One>) {
-      // Room on a device stays within the process.
+      // Its `room` on a device never leaves the process.
       constexpr std::size_t stays = std::is_same_v<One, msg::bag_lookup> ? 1 : 0;
       if constexpr (described<One>) {
         EXPECT_EQ(undescribed<One>, stays) << message_name_v<One>;

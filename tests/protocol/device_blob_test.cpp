@@ -1,5 +1,5 @@
-// Goal: numbers in a device's memory pass within a process as they are, and reach everybody else as the same bytes.
-// Method: a memory that only `read` shows, as a device's is.
+// Goal: numbers in a device's memory pass within a process unchanged, and reach other processes as the same bytes.
+// Method: memory that can only be read through `read`, like a device's.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace troupe::protocol::device_blob_test {
 namespace {
 
-/// Its addresses are numbers that no memory is at.
+/// Uses addresses that no memory has.
 class hidden_memory final : public msg::device_memory {
  public:
   static constexpr std::uintptr_t begin = 4096;

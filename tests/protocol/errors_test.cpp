@@ -1,4 +1,4 @@
-// Errors as text for people.
+// Errors as text for users.
 
 #include "protocol/errors.hpp"
 

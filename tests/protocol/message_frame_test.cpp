@@ -1,4 +1,4 @@
-// Every message of the training step survives a data link's frames, and no other bytes are taken for one.
+// Every message of a training step survives a data link's frames, and other bytes are refused.
 
 #include "protocol/message_frame.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t alignment = 64;
 const envelope somewhere{0x1122334455667788, 5};
 
-/// One filled-in sample, or two, of each type that travels over data links.
+/// Filled-in samples, one or two of each type that travels over data links.
 std::vector<caf::message> samples() {
   std::vector<caf::message> all;
   for (const auto& [type, content] : samples_of<link_types>(nobody)) all.push_back(content);
@@ -29,7 +29,7 @@ std::vector<caf::message> samples() {
 
 std::string type_of(const caf::message& content) { return caf::to_string(caf::query_type_name(content.type_at(0))); }
 
-/// The parts as the other side has them: in one piece of memory that begins where a link's does.
+/// The parts as the receiver has them: in one block of memory, aligned like a link's.
 msg::blob received(const std::vector<msg::blob>& parts) {
   std::size_t size = 0;
   for (const msg::blob& part : parts) size += part.size();
@@ -49,12 +49,12 @@ msg::blob frame_of(const caf::message& content) {
 
 msg::blob failure_frame() { return received(to_failure_frame(somewhere, make_failure(errc::bad_index, "index 7"))); }
 
-/// Memory of exactly that size, so that sanitizers see whoever reads beyond it.
+/// Copies into memory of exactly that size, so that sanitizers detect reads beyond it.
 msg::blob copy_of(const msg::blob& whole, std::size_t size) {
   return msg::blob::own(std::vector<std::byte>(whole.data(), whole.data() + size));
 }
 
-/// With some of one byte's bits turned over.
+/// Inverts some bits of one byte.
 msg::blob damaged(const msg::blob& whole, std::size_t at, unsigned bits) {
   std::vector<std::byte> bytes(whole.data(), whole.data() + whole.size());
   bytes[at] ^= static_cast<std::byte>(bits);
@@ -128,7 +128,7 @@ TEST(MessageFrame, LongerOnesAreRefused) {
   }
 }
 
-// What a flipped bit makes of a message may be another message, but nothing else.
+// A flipped bit may turn a message into another valid one, but nothing else.
 TEST(MessageFrame, DamagedOnesAreRefusedOrOtherMessages) {
   std::size_t refused = 0;
   for (const caf::message& sent : samples()) {
@@ -150,7 +150,7 @@ TEST(MessageFrame, DamagedOnesAreRefusedOrOtherMessages) {
 
 TEST(MessageFrame, ListsLongerThanTheirFrameAreRefusedBeforeAnythingIsAllocated) {
   const msg::blob whole = frame_of(caf::make_message(msg::rows{some_header(), {}, 1}));
-  // The length of the list stands before the last field.
+  // The list's length precedes the last field.
   const std::size_t at = whole.size() - 2 * sizeof(std::uint32_t);
   EXPECT_FALSE(from_frame(damaged(damaged(whole, at + 3, 0xff), at + 2, 0xff)));
   const std::size_t blobs_at = 20;
@@ -169,7 +169,7 @@ TEST(MessageFrame, FailuresSurviveItToo) {
   EXPECT_EQ(foreign->second, errc::exception);
   EXPECT_NE(describe(foreign->second).find("words"), std::string::npos);
 
-  // Who was asked may have gone before the question came: that is not why a run ends.
+  // The receiver of a request may be gone before the request arrives: that is not why a run ends.
   for (const caf::sec gone : {caf::sec::request_receiver_down, caf::sec::broken_promise}) {
     const auto told = from_failure_frame(received(to_failure_frame(somewhere, caf::make_error(gone))));
     ASSERT_TRUE(told);

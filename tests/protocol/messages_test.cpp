@@ -1,4 +1,4 @@
-// Every message survives the wire, and what does not look like one is refused before anything is allocated.
+// Every message survives serialization, and invalid bytes are refused before anything is allocated.
 
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ TEST_F(Messages, TruncatedOnesAreRefusedAtEveryLength) {
   }
 }
 
-/// The wire form of a blob with a length of our choice and 8 bytes behind it.
+/// The serialized form of a blob with a length of our choice, followed by 8 bytes.
 bytes forged_blob(caf::actor_system& system, std::uint64_t length, std::uint64_t digest) {
   bytes out;
   caf::binary_serializer sink(system, out);

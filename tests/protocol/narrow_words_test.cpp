@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t many = 1000;
 const envelope somewhere{1, 5};
 
-/// Zeros, then `last`: only a look at all of them tells how many bytes they need.
+/// Zeros, then `last`: their width follows only from reading all of them.
 std::vector<std::int64_t> zeros_and(std::int64_t last) {
   std::vector<std::int64_t> numbers(many);
   numbers.back() = last;
@@ -98,7 +98,7 @@ TEST(NarrowWords, AreKeptWhole) {
   EXPECT_EQ(read->second.get_as<msg::gradient>(0).tables[0].indices, table_of(lookup).indices);
 }
 
-/// A number under which the receiver keeps a blob is used again only when the frame that brings it has been sent.
+/// The number under which the receiver keeps a blob is reused only once the frame with that blob has been sent.
 TEST(NarrowWords, LiveUntilTheirFrameIsSent) {
   sent_blobs sent;
   kept_blobs kept;
@@ -112,7 +112,7 @@ TEST(NarrowWords, LiveUntilTheirFrameIsSent) {
   EXPECT_EQ(kept.size(), 2u);
 }
 
-/// The word that tells of the first blob is behind the 24 bytes of the head.
+/// The 64-bit word that describes the first blob follows the 24 bytes of the head.
 TEST(NarrowWords, OfAnotherWidthOrNotWholeAreRefused) {
   const msg::blob body = body_of(lookup_of(zeros_and(70'000)), {.narrows = true});
   const auto fault_with = [&](std::uint64_t word) {

@@ -1,6 +1,6 @@
-// Messages have the form that an earlier version gave them: on control connections, on data links, and to people.
-// recorded_messages.txt has what that version made of one message of each type. A message that gets another form on
-// purpose loses its entry there; a new one needs none.
+// Messages have the form that an earlier version gave them: on control connections, on data links, and as text.
+// recorded_messages.txt has that version's form of one message of each type. A message that changes on purpose loses
+// its entry there; a new one needs none.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ std::vector<std::byte> bytes_of(const std::string& hex) {
   return bytes;
 }
 
-/// What a control connection brings, as the message that it is.
+/// Deserializes a message from a control connection.
 caf::message received(caf::type_id_t type, const std::vector<std::byte>& bytes, caf::actor_system& system) {
   caf::message_builder builder;
   const auto add = [&]<class T>(std::type_identity<T>) {
@@ -80,7 +80,8 @@ class RecordedMessages : public testing::Test {
 TEST_F(RecordedMessages, HaveTheFormThatTheyHad) {
   const auto schema = message_schema();
   const auto all = recorded();
-  ASSERT_EQ(all.size(), 51u);  // of that version: not errc, which travels in an error, nor those that have changed
+  ASSERT_EQ(all.size(), 51u);  // of that version: without errc, which travels in an error, and without those that have
+                               // changed
   for (const recorded_message& one : all) {
     SCOPED_TRACE(one.name);
     const std::size_t place = one.number - caf::id_block::troupe::begin;

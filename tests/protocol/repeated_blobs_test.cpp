@@ -1,4 +1,4 @@
-// The bags of a lookup travel once over a link: its gradient has them again, and takes those that the receiver kept.
+// A lookup's bags travel once over a link: its gradient refers to them, and gets those that the receiver kept.
 
 #include "protocol/repeated_blobs.hpp"
 
@@ -16,7 +16,7 @@
 namespace troupe::protocol::repeated_blobs_test {
 namespace {
 
-constexpr std::size_t many = 1000;  // numbers of a blob that is worth keeping
+constexpr std::size_t many = 1000;  // the numbers of a blob that is large enough to keep
 const envelope somewhere{1, 5};
 
 msg::blob numbers_from(std::int64_t first, std::size_t count = many) {
@@ -90,7 +90,7 @@ TEST_F(RepeatedBlobs, AreDroppedOnceTheSenderHasNone) {
 TEST_F(RepeatedBlobs, OtherBytesInTheSameMemoryTravel) {
   auto memory = std::make_shared<std::vector<std::int64_t>>(many, 1);
   const std::int64_t* const place = memory->data();
-  // Two owners of one piece of memory, one after the other.
+  // Two successive owners of one block of memory.
   const auto as_blob = [&] {
     return msg::blob(std::shared_ptr<const void>(place, [](const void*) {}), place, many * sizeof(std::int64_t));
   };
@@ -137,7 +137,7 @@ TEST_F(RepeatedBlobs, LiveUntilTheFrameThatNamesThemIsSent) {
   EXPECT_EQ(kept_.size(), 1u);
 }
 
-/// A lookup of so many blobs, each of the least size that is kept.
+/// A lookup of `blobs` blobs, each of the least size that is kept.
 msg::lookup lookup_of_many(std::size_t blobs) {
   const msg::blob numbers = numbers_from(0, blobs + kept_blob_bytes_min / sizeof(std::int64_t));
   msg::lookup wanted;
@@ -176,7 +176,7 @@ TEST_F(RepeatedBlobs, FramesThatNoSenderWritesAreRefused) {
   EXPECT_TRUE(refused(gradient, nullptr));
   EXPECT_EQ(table_of(receive(gradient)).indices, bags);
 
-  // The last word of the entries, the number of a blob to be kept, is missing.
+  // The last word of the entries, the number of a blob to keep, is missing.
   std::vector<std::byte> cut(lookup.data(), lookup.data() + lookup.size());
   std::uint32_t entries = 0;
   std::memcpy(&entries, cut.data() + 20, sizeof entries);

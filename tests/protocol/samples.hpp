@@ -20,8 +20,8 @@ inline msg::tensor some_tensor() { return msg::tensor::own(2, 3, std::vector<flo
 
 inline msg::blob some_indices() { return msg::blob::own(std::vector<std::int64_t>{5, 0, -1, std::int64_t{1} << 40}); }
 
-/// Fills in messages: no two numbers or texts are the same, lists have two elements, optional values are there.
-/// `handle_of` makes the handles of actors, given a `std::type_identity` of their type.
+/// Fills in messages: all numbers and texts differ, lists have two elements, and optional values are set. `handle_of`
+/// makes the handles of actors, given a `std::type_identity` of their type.
 template <class HandleOf>
 class sample_maker {
  public:
@@ -79,7 +79,7 @@ class sample_maker {
   int count_ = 0;
 };
 
-/// One of each type of the list, by number; `handle_of` as above.
+/// Returns one message of each type of the list, by number; `handle_of` as above.
 template <class Types, class HandleOf>
 std::map<caf::type_id_t, caf::message> samples_of(HandleOf handle_of) {
   std::map<caf::type_id_t, caf::message> all;
@@ -89,10 +89,10 @@ std::map<caf::type_id_t, caf::message> samples_of(HandleOf handle_of) {
   return all;
 }
 
-/// Makes handles of nobody.
+/// Makes empty handles.
 constexpr auto nobody = []<class Handle>(std::type_identity<Handle>) { return Handle(); };
 
-/// An actor that answers every message of its interface with an empty one.
+/// Returns an actor's function that answers every message of its interface with an empty message.
 template <class... Answer, class... Message>
 auto idle_actor(std::type_identity<caf::typed_actor<caf::result<Answer>(Message)...>>) {
   using interface = caf::typed_actor<caf::result<Answer>(Message)...>;
@@ -103,8 +103,8 @@ auto idle_actor(std::type_identity<caf::typed_actor<caf::result<Answer>(Message)
   };
 }
 
-/// One of every type, by number. `spawn` makes the actors that some of them name, from a function that gives their
-/// behavior.
+/// Returns one message of every type, by number. `spawn` makes the actors that some of them name, from a function that
+/// returns their behavior.
 template <class Spawn>
 std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   return samples_of<message_types>([&](auto interface) { return spawn(idle_actor(interface)); });

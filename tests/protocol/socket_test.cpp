@@ -13,7 +13,7 @@
 namespace troupe::protocol::socket_test {
 namespace {
 
-/// Every exponent with several mantissas and both signs: subnormals, zeros, infinities and NaN payloads among them.
+/// Every exponent with several mantissas and both signs, including subnormals, zeros, infinities and NaN payloads.
 std::vector<float> telling_floats() {
   std::vector<float> all;
   std::vector<std::uint32_t> mantissas = {0x000000, 0x000001, 0x2aaaaa, 0x400000, 0x555555, 0x7fffff};
@@ -48,7 +48,7 @@ class TwoNodes : public testing::Test {
     }
   };
 
-  /// `behavior` runs on one node; the other one gets a handle to it through a socket on the loopback interface.
+  /// Spawns `behavior` on one node; returns the other node's handle to it, through a socket on the loopback interface.
   caf::actor remote(caf::behavior (*behavior)()) {
     auto local = server_.spawn(behavior);
     auto port = server_.middleman().publish(local, 0, "127.0.0.1");
