@@ -14,7 +14,7 @@ namespace {
 
 class Attempts : public testing::Test {
  protected:
-  /// Leaves the ring of a process of run `run`; `supervised` empty: it leads no attempt.
+  /// Leaves the ring of a process of run `run`; it leads no attempt if `supervised` is empty.
   void leave(std::uint64_t run, const std::string& supervised, std::uint64_t number = 0, const std::string& lost = {},
              std::uint64_t redone = 0, std::optional<std::uint64_t> from_step = {}) {
     recorder::options how;
@@ -88,7 +88,7 @@ TEST_F(Attempts, ThatDoNotFitTogetherAreReadAlone) {
   sources from;
   from.paths = {folder_.path()};
   from.attempt = 2;
-  std::uint64_t enough = 1;  // for one of them, but not for six
+  std::uint64_t enough = 1;  // for one of them, but not for all six
   for (from.memory_bytes_max = 1; !read_recording(from); from.memory_bytes_max *= 2) enough = from.memory_bytes_max * 2;
   from.memory_bytes_max = enough;
   const auto alone = value_of(read_recording(from));

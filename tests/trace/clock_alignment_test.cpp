@@ -14,7 +14,7 @@ constexpr std::int64_t us = 1'000;
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::int64_t s = 1'000'000'000;
 
-/// A host's clock as it truly is: ahead of the true time by `offset`, and gaining.
+/// A host's actual clock: ahead of the true time by `offset`, with a drift of `ppm`.
 struct true_clock {
   std::int64_t offset = 0;
   double ppm = 0;
@@ -22,7 +22,7 @@ struct true_clock {
   std::int64_t at(std::int64_t t) const { return t + offset + std::llround(static_cast<double>(t) * ppm / 1e6); }
 };
 
-/// Traffic between hosts over some true time, with delays of a least plus an exponential jitter.
+/// Traffic between hosts over a span of true time; delays have a minimum plus an exponential jitter.
 struct traffic {
   std::vector<true_clock> clocks;
   std::int64_t duration = 20 * s;
@@ -44,7 +44,7 @@ struct traffic {
     return all;
   }
   std::vector<clock_line> align() const { return align_clocks(hosts(), messages, 0); }
-  /// The largest error of `line` at any of many moments, in nanoseconds.
+  /// Returns the largest error of `line` over many times, in nanoseconds.
   std::int64_t worst(const clock_line& line, std::uint32_t host) const {
     std::int64_t most = 0;
     for (std::int64_t t = 0; t <= duration; t += duration / 1000)
@@ -73,7 +73,7 @@ TEST(ClockAlignment, AnOffsetOfSecondsAndADriftAreWithinTheStatedError) {
   EXPECT_NEAR(lines[1].drift_ppm, -50, 3);
   EXPECT_LE(runs.worst(lines[1], 1), lines[1].error);
   EXPECT_LT(lines[1].error, 100 * us);
-  // The least delays are 20 and 40 us: nobody can know more than half of their sum.
+  // The minimum delays are 20 and 40 us: no estimate can be better than half of their sum.
   EXPECT_GE(lines[1].error, 30 * us);
   EXPECT_EQ(arrivals_before_send(lines, runs.messages), 0);
 }
@@ -121,7 +121,7 @@ TEST(ClockAlignment, AWrongTimeOfDayDoesNotLetAMessageArriveBeforeItWasSent) {
   const auto lines = align_clocks(hosts, runs.messages, 0);
   EXPECT_FALSE(lines[1].aligned);
   EXPECT_TRUE(lines[2].aligned);
-  EXPECT_LT(lines[2].error, 200 * us);  // the doubtful clock gave way, not the known one
+  EXPECT_LT(lines[2].error, 200 * us);  // the doubtful clock was adjusted, not the known one
   EXPECT_EQ(arrivals_before_send(lines, runs.messages), 0);
 }
 
@@ -142,7 +142,7 @@ TEST(ClockAlignment, AChainAddsErrorsUp) {
 TEST(ClockAlignment, ATriangleAgreesOnAllItsSides) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     traffic runs{{{}, {3 * s, 50}, {-s, -80}}, 5 * s, {}, std::mt19937(seed)};
-    // Few and slow messages with the reference, many fast ones between the two others.
+    // Few, slow messages to and from the reference; many fast ones between the other two.
     for (std::uint32_t host : {1U, 2U}) {
       runs.flow(0, host, 20, us, 5 * ms);
       runs.flow(host, 0, 20, 30 * us, 5 * ms);

@@ -1,4 +1,4 @@
-// A ring is followed while it is written.
+// Following a ring while it is written.
 
 #include "trace/follower.hpp"
 
@@ -73,7 +73,7 @@ TEST(Follower, CountsWhatWasOverwritten) {
   for (std::uint64_t i = 0; i < 40 * records_per_chunk; ++i) made->append(numbered(i + 1));
   auto all = value_of(follower::open({{folder.path()}, 0}));
   EXPECT_EQ(ids_in(all.take()).size(), 16 * records_per_chunk);
-  EXPECT_EQ(all.lost(), 0U);  // what had gone before it began to follow is no loss
+  EXPECT_EQ(all.lost(), 0U);  // records overwritten before it began to follow do not count as lost
   for (std::uint64_t i = 0; i < 20 * records_per_chunk; ++i) made->append(numbered(i + 1));
   EXPECT_EQ(ids_in(all.take()).size(), 16 * records_per_chunk);
   EXPECT_EQ(all.lost(), 4 * records_per_chunk);

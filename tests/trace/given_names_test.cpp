@@ -1,4 +1,4 @@
-// Names that programs give to their work, in recordings.
+// Names that programs give to their work, as recordings contain them.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Recordings made by hand, whose every number a test knows.
+// Recordings made by hand, whose numbers are all known to the test.
 
 #pragma once
 
@@ -51,8 +51,7 @@ struct made_message {
   std::uint64_t sequence = 0;
 };
 
-/// A run with master (0), allreduce group (1), servers and trainers, all in one process (0) until a test says
-/// otherwise.
+/// A run with master (0), allreduce group (1), servers and trainers, all in process 0 by default.
 class made_recording {
  public:
   explicit made_recording(std::uint16_t servers = 1, std::uint16_t trainers = 1) : servers_(servers) {
@@ -69,7 +68,7 @@ class made_recording {
   std::uint16_t server(std::uint16_t i) const { return static_cast<std::uint16_t>(2 + i); }
   std::uint16_t trainer(std::uint16_t i) const { return static_cast<std::uint16_t>(2 + servers_ + i); }
 
-  /// The board's entry of an actor, added if there is none. Its name and process are set if a name is given.
+  /// Returns the board's entry of an actor, added if missing. If a name is given, sets its name and process.
   actor_state& actor(std::uint16_t number, const std::string& name = {}, std::uint32_t process = 0) {
     auto known = std::ranges::find(run_.actors, number, &actor_state::actor);
     if (known == run_.actors.end()) {
@@ -87,7 +86,7 @@ class made_recording {
     return *known;
   }
 
-  /// The number of a message type, added if it is new.
+  /// Returns the number of a message type, added if new.
   std::uint16_t type(std::string_view name) {
     for (const auto& [number, known] : run_.types) {
       if (known == name) return number;
@@ -97,7 +96,7 @@ class made_recording {
     return number;
   }
 
-  /// Records that a message was handled; its id.
+  /// Records that a message was handled; returns its id.
   std::uint64_t handled(const made_message& m) {
     event e;
     e.what = kind::handled;
@@ -116,7 +115,7 @@ class made_recording {
     return add(e);
   }
 
-  /// The same; `m` has what else there is to say.
+  /// The same; `m` has all other values.
   std::uint64_t handled(std::string_view type, std::uint16_t from, std::uint16_t to, const moments& at,
                         made_message m = {}) {
     m.type = type;
@@ -129,7 +128,7 @@ class made_recording {
     return handled(m);
   }
 
-  /// Records that a frame left (`what` sent) or came (arrived) between processes; its id.
+  /// Records that a frame left (`what` sent) or arrived (arrived) between processes; returns its id.
   std::uint64_t frame(kind what, std::string_view type, std::uint16_t from, std::uint16_t to, nanoseconds when,
                       const made_message& m = {}) {
     event e;
@@ -146,7 +145,7 @@ class made_recording {
     return add(e);
   }
 
-  /// Records that `id`, an answer to a parked request, was sent while `cause` was handled by `actor`.
+  /// Records that `id`, an answer to a parked request, was sent while `actor` handled `cause`.
   void released(std::uint16_t actor, std::uint64_t id, std::uint64_t cause, nanoseconds when) {
     event e;
     e.what = kind::released;
@@ -171,13 +170,13 @@ class made_recording {
     stretch(kind::stalled, actor, 0, 0, begin, end, 0);
   }
 
-  /// Records what a device did for `actor`.
+  /// Records a device's work for `actor`.
   void on_device(std::uint16_t actor, std::uint16_t device, range_name what, std::uint64_t step, nanoseconds begin,
                  nanoseconds end) {
     stretch(kind::device_range, actor, static_cast<std::uint16_t>(what), step, begin, end, 0, device);
   }
 
-  /// Adds any other event as it is, but for the process, which is its actor's; its id.
+  /// Adds any other event, with the process set to its actor's; returns its id.
   std::uint64_t add(event e) {
     if (const actor_state* known = run_.find_actor(e.actor)) e.process = known->process;
     process_info& process = run_.processes[e.process];
@@ -187,10 +186,10 @@ class made_recording {
     return e.id;
   }
 
-  /// The recording, to be changed at will.
+  /// Returns the recording for changes.
   recording& edit() { return run_; }
 
-  /// The recording, with its events in order.
+  /// Returns the recording with its events in order.
   const recording& done() {
     std::ranges::stable_sort(run_.events, {}, &event::begin);
     return run_;

@@ -1,4 +1,5 @@
-// Files that are small on disk and large in memory. Method: logs made here, whose blocks compress to almost nothing.
+// Goal: reading files that are small on disk but large in memory is bounded. Method: logs made here, whose blocks
+// compress to almost nothing.
 
 #include "trace/memory_budget.hpp"
 
@@ -125,7 +126,7 @@ TEST(MemoryBudget, PartsThatAContentOnlyClaimsTakeNothing) {
   std::string raw;
   write_content({}, raw);
   const std::uint32_t parts = UINT32_MAX;
-  constexpr std::size_t place = 12;  // behind the message, the actor and the type
+  constexpr std::size_t place = 12;  // after the message, the actor and the type
   std::memcpy(raw.data() + place, &parts, sizeof parts);
   memory_budget budget;
   content made;
@@ -145,7 +146,7 @@ TEST(MemoryBudget, IsOneForAllFilesOfARecording) {
     write_file(one / "a.log", bytes);
     memory_budget budget;
     ASSERT_TRUE(read_trace_file(one / "a.log", budget));
-    // Two files of a recording, each of which fits alone, with its largest block.
+    // Two files of a recording; each fits alone, with its largest block.
     std::string other = bytes;
     other[offsetof(file_head, process)] = 2;
     write_file(one / "b.log", other);
@@ -170,7 +171,7 @@ TEST(MemoryBudget, AFileThatIsTooLargeIsNotRead) {
   const temporary_folder folder;
   const auto file = folder.path() / "a.log";
   write_file(file, log_of_contents(1, 1));
-  std::filesystem::resize_file(file, std::uint64_t{1} << 40);  // a hole: it takes no room
+  std::filesystem::resize_file(file, std::uint64_t{1} << 40);  // a sparse file: it uses no space
   sources from{{file}};
   const auto refused = read_recording(from);
   ASSERT_FALSE(refused);

@@ -1,5 +1,5 @@
-// Goal: what a process says about itself reaches readers byte for byte, whatever bytes the system's names have; what
-// does not reach them is known to be missing.
+// Goal: a process's metadata reach readers byte for byte, whatever bytes the system's names contain; metadata that do
+// not reach them are known to be missing.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Records a process that has one record.
+/// Starts a recorder with one record.
 std::unique_ptr<recorder> start(const fs::path& folder, mode what = mode::ring, const std::string& command = {}) {
   recorder::options how;
   how.what = what;
@@ -69,7 +69,7 @@ TEST(Metadata, KeepEveryByteOfTheSystemsNames) {
   EXPECT_EQ(find_non_utf8(read_file(made->ring_file()).substr(head_bytes, metadata_bytes)), std::string::npos);
 }
 
-/// One flipped bit may leave JSON that says something else.
+/// After one flipped bit, the metadata may still be valid JSON.
 TEST(Metadata, ThatAnyBitWasFlippedInAreKnownToBeDamaged) {
   const temporary_folder folder;
   const auto made = start(folder.path());

@@ -1,4 +1,4 @@
-// The ring and the log: what is written is read again, whatever becomes of the writer.
+// The ring and the log: what is written can be read, however the writer ends.
 
 #include "trace/ring.hpp"
 
@@ -32,7 +32,7 @@ record made_record(std::uint64_t id) {
   return made;
 }
 
-/// The ids of all records, in the order in which they lie in the file.
+/// Returns the ids of all records, in the file's order.
 std::vector<std::uint64_t> ids_in(const trace_file& file) {
   std::vector<std::uint64_t> ids;
   for (const auto& [number, chunk] : file.chunks)
@@ -85,7 +85,7 @@ TEST(Ring, KeepsTheLastRecordsAndSaysHowManyItHad) {
 }
 
 #ifdef MADV_POPULATE_WRITE
-/// KiB of a mapped file that this process has in its page tables.
+/// Returns the KiB of a mapped file that are in this process's page tables.
 long resident_kib(const std::filesystem::path& file) {
   std::ifstream maps("/proc/self/smaps");
   bool is_it = false;
@@ -103,7 +103,7 @@ TEST(Ring, ItsPagesAreThereBeforeTheFirstRecord) {
   auto made = ring::create({.file = folder.path() / "a.ring", .bytes = pages * chunk_bytes});
   ASSERT_TRUE(made) << made.error().message;
   constexpr long kib = pages * chunk_bytes / 1024;
-  EXPECT_GT(resident_kib(folder.path() / "a.ring"), kib * 3 / 4);  // the system may have taken some back
+  EXPECT_GT(resident_kib(folder.path() / "a.ring"), kib * 3 / 4);  // the system may have evicted some pages
 }
 #endif
 
@@ -126,14 +126,14 @@ TEST(Ring, SeveralThreadsLoseNothing) {
   EXPECT_EQ(ids.size(), each * threads);
 }
 
-/// Chunks belong to threads, so those of a slow one are the first to be overwritten, newer records of it among them.
+/// Chunks belong to threads, so a slow thread's chunk is overwritten first, including its newer records.
 TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
   const temporary_folder folder;
   const auto made = value_of(ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes}));
   made->set_metadata("{}");
   made->head().run.store(1);
   std::vector<std::uint64_t> begins = {0};  // by id
-  std::atomic<std::uint64_t> turn = 0;      // of the slow one, if it is odd
+  std::atomic<std::uint64_t> turn = 0;      // odd: the slow thread's turn
   constexpr std::uint64_t rounds = 60;
   std::jthread slow([&] {
     for (std::uint64_t i = 0; i < rounds; ++i) {
@@ -163,7 +163,7 @@ TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
     surely += one.begin >= process.complete_from ? 1 : 0;
   }
   EXPECT_GT(surely, 5 * records_per_chunk) << "half of the ring is certain";
-  // All that are certain are the last ones, without a gap.
+  // The records certain to be complete are the last ones, without a gap.
   const std::uint64_t first = begins.size() - surely;
   for (std::uint64_t id = first; id < begins.size(); ++id) EXPECT_TRUE(there.contains(id)) << id;
 }
@@ -176,7 +176,7 @@ TEST(Recording, OldCopiesTakeNothingFromTheRing) {
   for (std::uint64_t i = 1; i <= 100; ++i) made->append(made_record(i));
   board_entry* const actor = made->add_actor(3, 0, "trainer 0");
   actor->handled.store(100);
-  // By name it comes after the ring.
+  // Its name sorts after the ring's.
   const std::string copy = made->copy();
   std::ofstream(folder.path() / "copy.ring", std::ios::binary) << copy;
   for (std::uint64_t i = 101; i <= 110; ++i) made->append(made_record(i));
@@ -256,7 +256,7 @@ recorder::options full_in(const std::filesystem::path& folder) {
   return how;
 }
 
-/// The only file of that ending in a folder.
+/// Returns the only file with this extension in a folder.
 std::filesystem::path only_file(const std::filesystem::path& folder, const std::string& ending) {
   std::filesystem::path found;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -324,7 +324,7 @@ TEST(Recorder, TheFilterDropsAndCounts) {
   EXPECT_TRUE(made->wants(200, 20));
   EXPECT_FALSE(made->wants(200, 21));
   EXPECT_TRUE(made->wants(200, 15));
-  EXPECT_FALSE(made->wants(200, 15));  // the count is full
+  EXPECT_FALSE(made->wants(200, 15));  // the limit of the count is reached
   made->note_dropped();
   const auto read = value_of(read_trace_file(only_file(folder.path(), ".ring")));
   EXPECT_EQ(read.dropped, 1U);
@@ -352,7 +352,7 @@ TEST_F(DamagedTrace, CutOffLogsAreReadAsFarAsTheyGo) {
   const auto cut = value_of(parse_trace_file(std::string_view(bytes_).substr(0, bytes_.size() - 10), "cut"));
   ASSERT_EQ(cut.warnings.size(), 1U);
   EXPECT_NE(cut.warnings[0].find("cut: cut off at byte"), std::string::npos);
-  EXPECT_EQ(ids_in(cut).size(), ids_in(whole).size());  // the last block is the board
+  EXPECT_EQ(ids_in(cut).size(), ids_in(whole).size());  // only the last block, the board, is cut
 }
 
 TEST_F(DamagedTrace, AFlippedBitIsNoticed) {

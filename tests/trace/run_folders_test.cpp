@@ -1,5 +1,5 @@
-// Goal: what a run leaves among the temporary files, which all users share, comes into no stranger's hands, and what
-// goes when the next one begins is what earlier runs have left and nothing else.
+// Goal: a run's files in the shared temporary folder are not accessible to other users, and starting a run removes only
+// what earlier runs have left.
 
 #include "trace/run_folders.hpp"
 
@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A process that is gone.
+/// Returns the pid of a process that has ended.
 pid_t gone_process() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -47,7 +47,7 @@ class RunFolders : public testing::Test {
     return made ? std::move(*made) : run_folder{};
   }
 
-  /// A folder as a run of process `pid` has left it; the day of the month makes it older or newer than others.
+  /// Makes a folder as left by a run of process `pid`; the day of the month orders folders by age.
   fs::path leave(int day, pid_t pid) const { return leave(fmt::format("202501{:02}-120000-{}", day, pid), pid, day); }
   fs::path leave(const std::string& name, pid_t pid, int day = 1) const {
     const fs::path folder = users() / name;
@@ -66,7 +66,7 @@ class RunFolders : public testing::Test {
     return folder;
   }
 
-  /// Sets the moment at which recording began, on the clock that no process sets.
+  /// Sets the time at which recording began, on the monotonic clock.
   static void set_begin(const fs::path& ring, std::int64_t moment) {
     change(ring, offsetof(file_head, begin) + offsetof(clock_sample, monotonic_ns),
            {reinterpret_cast<const char*>(&moment), sizeof moment});
@@ -84,7 +84,7 @@ class RunFolders : public testing::Test {
     to.seekp(static_cast<std::streamoff>(at)).write(bytes.data(), std::ssize(bytes));
   }
 
-  /// Changes a value in the metadata of a folder's ring to another one of the same length.
+  /// Replaces a value in the metadata of a folder's ring by another one of the same length.
   static void change_value(const fs::path& folder, const std::string& name, const std::string& value) {
     const fs::path ring = ring_in(folder);
     const std::string bytes = read_file(ring);
@@ -138,7 +138,7 @@ TEST_F(RunFolders, OfEarlierRunsAreRemovedButForTheNewestSixteen) {
   EXPECT_TRUE(fs::exists(made.path));
 }
 
-/// Names have the time of day and the zone of their runs, and clocks are set.
+/// Names have the local time and zone of their runs, and clocks may be set.
 TEST_F(RunFolders, AreRemovedByWhenTheyBeganWhateverTheirNamesSay) {
   const pid_t gone = gone_process();
   std::vector<fs::path> left;
@@ -161,7 +161,7 @@ TEST_F(RunFolders, AreMadeOnlyInAPlaceThatIsThere) {
 TEST_F(RunFolders, KeepTheNewestAttemptsAtARunWhole) {
   const pid_t gone = gone_process();
   const fs::path folder = place_.path() / "run";
-  std::map<std::uint64_t, std::vector<fs::path>> left;  // by run, of which the lower began earlier
+  std::map<std::uint64_t, std::vector<fs::path>> left;  // by run; runs with lower numbers began earlier
   const auto leave_attempt = [&](std::uint64_t run, std::size_t processes, pid_t pid) {
     for (std::size_t i = 0; i < processes; ++i) {
       const fs::path ring = ring_in(leave(fmt::format("{}-{}", run, i), pid));
@@ -192,7 +192,7 @@ TEST_F(RunFolders, KeepTheNewestAttemptsAtARunWhole) {
   EXPECT_EQ(stay(6), 70) << "it is the newest";
 }
 
-/// What must stay is older than 16 folders that may go.
+/// Folders that must stay, although they are older than 16 folders that may be removed.
 class RunFoldersThatStay : public RunFolders {
  protected:
   void TearDown() override {
@@ -203,7 +203,7 @@ class RunFoldersThatStay : public RunFolders {
     for (const fs::path& path : staying_) EXPECT_TRUE(fs::exists(fs::symlink_status(path))) << path;
   }
 
-  /// A folder of a day before all others.
+  /// A folder older than all others.
   fs::path oldest() { return leave(1, gone_); }
 
   const pid_t gone_ = gone_process();
@@ -212,7 +212,7 @@ class RunFoldersThatStay : public RunFolders {
 
 TEST_F(RunFoldersThatStay, AreThoseOfProcessesThatLive) {
   staying_.push_back(leave(1, ::getpid()));
-  // One of several processes is enough.
+  // One process that keeps the folder is enough.
   const fs::path shared = oldest();
   fs::copy_file(ring_in(staying_[0]), shared / "second.ring");
   staying_.push_back(shared);
@@ -222,7 +222,7 @@ TEST_F(RunFoldersThatStay, AreThoseOfOtherMachinesAndOtherStartsOfThisOne) {
   staying_ = {leave("20250101-000001-7", gone_), leave("20250101-000002-7", gone_), leave("20250101-000003-7", gone_)};
   change_value(staying_[0], "boot", this_boot());
   change_value(staying_[1], "host", host_name());
-  fs::resize_file(ring_in(staying_[2]), 100);  // it does not say
+  fs::resize_file(ring_in(staying_[2]), 100);  // the rest would say where and when it was made
 }
 
 TEST_F(RunFoldersThatStay, AreThoseWithOtherNamesOrWithoutRings) {
@@ -244,7 +244,7 @@ TEST_F(RunFoldersThatStay, AreThoseThatLinksLeadTo) {
   fs::create_symlink(ring_in(elsewhere), staying_[3] / "link.ring");
 }
 
-// The first process of the system is root's: nobody else may send it a signal.
+// Process 1 is root's: other users may not send it a signal.
 TEST_F(RunFoldersThatStay, AreThoseOfProcessesThatMayNotBeSignalled) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

@@ -1,4 +1,4 @@
-// Stalls, from what a thread reads from its clocks when it wakes up. Here a tick is a nanosecond.
+// Detecting stalls from the clocks that a thread reads when it wakes up. Here a tick is a nanosecond.
 
 #include "trace/stall_watch.hpp"
 
@@ -10,8 +10,8 @@ namespace {
 constexpr double ticks_per_second = 1e9;
 constexpr std::uint64_t ms = 1'000'000;
 
-/// A thread that slept from `last` to `now`, in which all threads of its process computed for `computed_ms`; and for
-/// `usual_ms` in the 20 ms before.
+/// A thread slept from `last` to `now`, while the threads of its process used `computed_ms` of processor time; in the
+/// 20 ms before, they used `usual_ms`.
 std::optional<stall> slept(std::uint64_t last_ms, std::uint64_t now_ms, std::uint64_t computed_ms = 0,
                            std::uint64_t usual_ms = 0) {
   constexpr std::uint64_t then = 1'000 * ms;
@@ -42,9 +42,9 @@ TEST(StallWatch, WhatFourThreadsComputedBeforeTheyWereStoppedDoesNotCount) {
   EXPECT_EQ(slept(1'000, 1'070, 80, 80), (stall{1'020 * ms, 1'070 * ms}));
   EXPECT_EQ(slept(1'000, 1'070, 106, 80), std::nullopt) << "for more than half of 50 ms besides";
   EXPECT_EQ(slept(1'000, 1'070, 105, 80), (stall{1'020 * ms, 1'070 * ms}));
-  // A thread keeps the only core twice, for 50 ms: usual are 50 ms in 70, so 14 in 20.
+  // A thread uses the only core twice, for 50 ms each: its usual rate is 50 ms in 70, so 14 in 20.
   EXPECT_EQ(find_stall({930 * ms, 0}, {1'000 * ms, 50 * ms}, {1'070 * ms, 100 * ms}, ticks_per_second), std::nullopt);
-  // The first look has none before it.
+  // Before the first poll there is none to compare with.
   EXPECT_EQ(find_stall({1'000 * ms, 7}, {1'000 * ms, 7}, {1'070 * ms, 7}, ticks_per_second),
             (stall{1'020 * ms, 1'070 * ms}));
 }
