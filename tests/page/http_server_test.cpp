@@ -1,4 +1,4 @@
-// The server as somebody meets it who has the token, who has not, and who means harm.
+// The server, as seen by clients with the token, without it, and by attackers.
 
 #include "page/http_server.hpp"
 
@@ -44,7 +44,7 @@ class HttpServer : public testing::Test {
   static std::string status(const std::string& answer) { return answer.substr(0, answer.find("\r\n")); }
   static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
 
-  /// Name and value of the cookie that an answer sets.
+  /// Returns the name and value of the cookie that an answer sets.
   static std::string cookie_in(const std::string& answer) {
     constexpr std::string_view field = "Set-Cookie: ";
     const auto begin = answer.find(field) + field.size();
@@ -88,7 +88,7 @@ TEST_F(HttpServer, TakesTheTokenOutOfTheAddress) {
   EXPECT_EQ(status(ask(request("/view", "GET", "Cookie: other=1; " + cookie + "\r\n"))), "HTTP/1.1 200 OK");
 }
 
-// Browsers send it to every server of this machine.
+// Browsers send a cookie to every server on this machine.
 TEST_F(HttpServer, GivesOutACookieThatIsNotTheToken) {
   const std::string first_visit = request(fmt::format("/?token={}", token), "GET", "");
   start();
@@ -241,7 +241,7 @@ TEST_F(HttpServer, IsLessPatientWithStrangers) {
   how.timeout = std::chrono::hours(1);
   how.stranger_timeout = std::chrono::milliseconds(50);
   start(how);
-  std::deque<raw_client> attempts;  // of a test that a busy machine may keep from speaking in time
+  std::deque<raw_client> attempts;  // retries, as a busy machine may delay this test beyond the timeout
   std::string answer;
   while (answer.empty()) {
     attempts.emplace_back(server_->port()).send(request("/before"));

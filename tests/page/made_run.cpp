@@ -15,7 +15,7 @@ namespace {
 
 using namespace trace;
 
-/// What is on its way to an actor.
+/// A message in flight to an actor.
 struct letter {
   std::uint16_t from = 0;
   std::uint64_t sequence = 0;
@@ -29,7 +29,7 @@ struct letter {
   std::uint16_t aux = 0;
 };
 
-/// Plays the actors' parts, step by step: each actor handles what has come in order of arrival.
+/// Plays the actors' parts, step by step: each actor handles its messages in order of arrival.
 class play {
  public:
   explicit play(const made_run_options& how) : how_(how), run_(how.servers, how.trainers) {
@@ -63,7 +63,7 @@ class play {
  private:
   bool is_last() const { return step_ == how_.steps; }
   double wave(double length) const { return std::sin(static_cast<double>(step_) * 6.28 / length); }
-  /// The same every time, different from step to step.
+  /// Deterministic, but different in each step.
   trace::nanoseconds jitter(std::uint64_t salt, trace::nanoseconds most) const {
     std::uint64_t x = (step_ + 1) * 0x9e3779b97f4a7c15ULL + salt * 0xbf58476d1ce4e5b9ULL;
     x ^= x >> 31;
@@ -88,7 +88,7 @@ class play {
     return taken;
   }
 
-  /// When `actor` would take it up.
+  /// Returns when `actor` would begin to handle a message.
   trace::nanoseconds begin_of(std::uint16_t actor, const letter& what) { return std::max(free_[actor], what.arrived); }
 
   std::uint64_t handle(std::uint16_t actor, const letter& what, trace::nanoseconds work, std::uint8_t more_flags = 0) {
@@ -119,7 +119,7 @@ class play {
       }
   }
 
-  /// Trainers take in the rows; with the last they compute.
+  /// Trainers collect the rows, and compute once they have the last ones.
   void train() {
     for (std::uint16_t t = 0; t < how_.trainers; ++t) {
       const std::uint16_t me = run_.trainer(t);
@@ -200,7 +200,8 @@ class play {
     }
   }
 
-  /// Servers collect the gradients, apply them with the last, and answer the lookups that waited for that.
+  /// Servers collect the gradients, apply them once they have the last one, and answer the lookups that waited for
+  /// that.
   void apply() {
     for (std::uint16_t s = 0; s < how_.servers; ++s) {
       const std::uint16_t me = run_.server(s);
@@ -269,7 +270,7 @@ class play {
     run_.add(e);
   }
 
-  /// What the last gradient of each trainer held; one number is none.
+  /// Adds the contents of the last steps' gradients; one number is NaN.
   void add_contents() {
     for (const trace::event& e : run_.done().events) {
       if (e.what != trace::kind::handled || run_.edit().type_name(e.type) != "gradient" || e.step + 2 < how_.steps)

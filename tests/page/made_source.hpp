@@ -1,4 +1,4 @@
-// A source that shows what a test gives it.
+// A source that shows recordings given by the test.
 
 #pragma once
 
@@ -14,7 +14,7 @@ class made_source : public source {
   explicit made_source(std::shared_ptr<reading> what) : what_(std::move(what)) {}
   reading latest() override { return *what_; }
 
-  /// A reading of `run` as one that is over.
+  /// Returns a reading of `run` as a finished run.
   static std::shared_ptr<reading> over(trace::recording run) {
     auto what = std::make_shared<reading>();
     what->what = std::make_shared<const trace::recording>(std::move(run));

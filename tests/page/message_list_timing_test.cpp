@@ -1,4 +1,4 @@
-// The list of messages stays usable however many there are.
+// The list of messages stays usable for any number of messages.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ double ms_of(F what) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The measure is a sort of as many numbers right before: what else the machine does is in the way of both.
+// Compares with a sort of as many numbers right before, which other work on the machine slows down equally.
 TEST(MessageListTiming, AnswersOfAMillionMessagesTakeNoLongerThanSomeSortsOfThem) {
   const trace::recording run = million_messages();
   run_page page(std::make_unique<made_source>(made_source::over(trace::recording(run))));
@@ -61,7 +61,7 @@ TEST(MessageListTiming, AnswersOfAMillionMessagesTakeNoLongerThanSomeSortsOfThem
       });
       EXPECT_EQ(latencies.size(), 1'000'000u);
       http_request request = read_target(std::string("/api/messages") + query).value();
-      request.query["limit"] = std::to_string(100 + i);  // another answer than the one that is kept
+      request.query["limit"] = std::to_string(100 + i);  // bypasses the cached answer
       ratios.push_back(ms_of([&] { EXPECT_EQ(page.answer(request).status, 200u); }) / sort_ms);
     }
     const auto median = ratios.begin() + pairs / 2;

@@ -111,9 +111,9 @@ TEST(Metrics, NeverGoBackWhenARingForgets) {
   };
   totals sums;
   sums.add(with(1, 5));
-  sums.add(with(4, 8));    // 1 to 3 are overwritten
+  sums.add(with(4, 8));    // 1 to 3 were overwritten
   sums.add(with(8, 8));    // nothing new
-  sums.add(with(20, 20));  // what was between is lost
+  sums.add(with(20, 20));  // those in between are lost
   ASSERT_EQ(sums.messages().size(), 1u);
   EXPECT_EQ(sums.messages().begin()->second.messages, 9u);
   EXPECT_EQ(sums.worked().begin()->second, trace::ms(9));

@@ -1,4 +1,4 @@
-// A connection on which a test says what no browser would.
+// A connection on which a test sends what no browser would.
 
 #pragma once
 
@@ -22,7 +22,7 @@ class raw_client {
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = ::connect(socket_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
-    const timeval timeout{20, 0};  // a server that says nothing fails the test, it does not hang it
+    const timeval timeout{20, 0};  // a silent server fails the test instead of blocking it
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   }
   ~raw_client() { ::close(socket_); }
@@ -30,7 +30,7 @@ class raw_client {
   raw_client& operator=(const raw_client&) = delete;
 
   bool connected() const { return connected_; }
-  /// Whether the server has closed the connection, as `read_all` and `read_answer` have seen.
+  /// Whether `read_all` or `read_answer` has seen the server close the connection.
   bool closed() const { return closed_; }
 
   void send(std::string_view text) {
@@ -41,14 +41,14 @@ class raw_client {
     }
   }
 
-  /// What comes until the server closes.
+  /// Returns everything until the server closes.
   std::string read_all() {
     std::string all;
     while (more(all)) continue;
     return all;
   }
 
-  /// One answer, by its Content-Length; `has_body` false: of a HEAD.
+  /// Returns one answer, by its Content-Length; without a body (HEAD) if `has_body` is false.
   std::string read_answer(bool has_body = true) {
     for (;;) {
       const auto end = held_.find("\r\n\r\n");

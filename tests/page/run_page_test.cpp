@@ -1,4 +1,4 @@
-// What the page's addresses answer, for runs made up by hand.
+// The answers at the page's addresses, for runs made by hand.
 
 #include "page/run_page.hpp"
 
@@ -135,7 +135,7 @@ TEST_F(RunPage, NamesTheSlowServerOfSlowSteps) {
   EXPECT_GT(apply.at("time_ns").as_int64(), 54'000'000);
   EXPECT_EQ(slow.at("path").at("if_halved").at("of").at("actor"), "server 1");
   EXPECT_EQ(find(slow.at("path").at("actors"), "actor", "server 1").at("slack_ns"), 0);
-  // The chain has no gaps and is the step.
+  // The chain covers the step without gaps.
   std::int64_t at = slow.at("begin_ns").as_int64();
   for (const json::value& part : slow.at("path").at("chain").as_array()) {
     EXPECT_EQ(part.at("begin_ns"), at);

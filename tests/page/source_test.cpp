@@ -1,4 +1,4 @@
-// Files as the page sees them while they are written, and when their writer is gone.
+// Files as the page sees them while they are written, and once their writer is gone.
 
 #include "page/source.hpp"
 
@@ -19,7 +19,7 @@
 namespace troupe::page::source_test {
 namespace {
 
-/// Looks whenever it is asked.
+/// Reads again whenever asked.
 constexpr recorded::pace eager{std::chrono::milliseconds(0), 0};
 
 /// A process that records messages to one actor.
@@ -112,7 +112,7 @@ TEST(Recorded, KeepsWhatItHadWhenTheFilesAreGone) {
   run.handle(1);
   recorded source({{folder.path()}, 0}, eager);
   EXPECT_EQ(source.latest().problem, "");
-  run.finish(true);  // a clean end keeps nothing
+  run.finish(true);  // a clean end leaves no file
   const reading after = source.latest();
   ASSERT_TRUE(after.what);
   EXPECT_EQ(after.what->events.size(), 1u);
@@ -157,7 +157,7 @@ TEST(Recorded, TakesNoMoreMemoryThanItMayHoweverOftenItReads) {
   EXPECT_NE(too_little.latest().problem.find("the limit is 1.0 MiB"), std::string::npos) << too_little.latest().problem;
 }
 
-// As a diagnosis makes it, of a process that goes on.
+// A copy like a diagnosis makes, of a process that continues.
 TEST(Recorded, KnowsThatACopyDoesNotGoOn) {
   const trace::temporary_folder folder;
   writer run(folder.path() / "run");

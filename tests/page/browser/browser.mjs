@@ -1,5 +1,5 @@
-// What the tests of this folder share: a made-up run with its page, and a browser that complains of every error and of
-// every request to elsewhere.
+// Shared by the tests of this folder: a made-up run with its page, and a browser that reports every error and every
+// request to another origin.
 
 import assert from 'node:assert/strict';
 import {spawn} from 'node:child_process';
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => browser.close());
 
-/** Starts a program that prints the page's address; `stop` ends it, as does the end of its standard input. */
+/** Starts a program that prints the page's address; `stop` ends it by closing its standard input and with SIGINT. */
 export async function serve(program, args) {
   const child = spawn(program, args, {stdio: ['pipe', 'pipe', 'inherit']});
   const url = await new Promise((resolve, reject) => {
@@ -37,7 +37,7 @@ export async function serve(program, args) {
 export const stage = (...args) => serve(process.env.TROUPE_PAGE_STAGE, args.map(String));
 
 /**
- * A browser's page on a run, in `test`; closed after it. `errors` are those that are to be expected.
+ * Opens a browser's page on a run in `test`, which closes it at its end. `errors` are the expected errors.
  * @returns {Promise<{page, url, origin, stop, goto(hash)}>}
  */
 export async function open(test, {url, stop}, {theme = 'light', width = 1400, height = 900, errors = []} = {}) {
@@ -59,7 +59,7 @@ export async function open(test, {url, stop}, {theme = 'light', width = 1400, he
   page.on('request', (request) => {
     if (new URL(request.url()).origin !== origin) complain(`request to ${request.url()}`);
   });
-  page.setDefaultTimeout(120_000); // a busy machine takes its time to read a run anew
+  page.setDefaultTimeout(120_000); // a busy machine takes long to read a run again
   test.after(async () => {
     await context.close();
     await stop();

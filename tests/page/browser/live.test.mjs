@@ -1,4 +1,4 @@
-// A person looks at a run that goes on.
+// A user looks at a live run.
 
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
@@ -17,7 +17,7 @@ test('the page follows the run, until it is paused', async (t) => {
   await isBeyond(page, await step(page));
   await page.getByRole('button', {name: 'Pause'}).click();
   await page.locator('#state', {hasText: 'paused'}).waitFor();
-  // What is under way goes to its end; after that nothing is asked any more.
+  // A request in flight completes; after that there are no further requests.
   let asked = 0;
   page.on('request', () => {
     asked += 1;

@@ -1,12 +1,11 @@
-// What is shown can be read by all, with eyes or without: contrast as WCAG 2 asks for it (4.5, or 3 where text is large),
-// and a name for everything that can be pressed.
+// Everything shown is accessible: contrast as WCAG 2 requires (4.5, or 3 for large text), and a name for every control.
 
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
 
 import {open, stage} from './browser.mjs';
 
-/** Runs in the page. Texts of too little contrast, and controls without a name. */
+/** Runs in the page. Returns texts with too little contrast, and controls without a name. */
 function findFlaws() {
   const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
   const rgba = (colour) => {

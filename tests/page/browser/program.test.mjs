@@ -1,4 +1,4 @@
-// The program itself: a run that is recorded and then looked at, and one that is looked at while it goes on.
+// The program itself: a recorded run that is viewed afterwards, and one that is viewed while it runs.
 
 import assert from 'node:assert/strict';
 import {execFileSync, spawn} from 'node:child_process';
@@ -17,7 +17,7 @@ function folderOf(test) {
   return folder;
 }
 
-/** The folder has a trace as soon as a process has begun to write one. */
+/** Waits until a process has begun to write a trace in the folder. */
 async function hasTrace(folder) {
   const begun = Date.now();
   while (!readdirSync(folder).some((name) => name.endsWith('.ring'))) {
@@ -47,7 +47,7 @@ test('a run that is over', async (t) => {
   assert.equal(await page.locator('.actor[data-actor^="trainer"]').count(), 2);
   await page.getByRole('link', {name: 'Steps', exact: true}).click();
   await page.locator('.chain tbody tr').first().waitFor();
-  // Whatever this machine was busy with: the step's time, and who spent it on what.
+  // On any machine: the step's time, and which actors spent it on what.
   assert.match(await page.locator('.formula').textContent(), /^[\d.]+ .?s = .+ \((trainer|server|allreduce)/);
   await page.getByRole('link', {name: 'Messages'}).click();
   await page.getByLabel('Type').fill('gradient');
@@ -57,7 +57,7 @@ test('a run that is over', async (t) => {
   await detail.getByRole('heading', {name: 'gradient'}).waitFor();
   await detail.locator('section', {hasText: 'Contents'}).getByRole('cell', {name: 'float32'}).first().waitFor();
   await detail.locator('section', {hasText: 'Causes'}).getByRole('link').first().click();
-  // The last of what the trainer waited for.
+  // The last message that the trainer waited for.
   await detail.getByRole('heading', {name: /rows|reduced/}).waitFor();
 });
 

@@ -1,4 +1,4 @@
-// A person looks at a run that is over.
+// A user looks at a finished run.
 
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
@@ -247,7 +247,7 @@ test('a small window shows all of it', async (t) => {
   }
 });
 
-/** Stands in for Perfetto's page: answers PING, and keeps what it is handed. */
+/** A stand-in for Perfetto's page: answers PING, and keeps the trace that it gets. */
 const perfetto = `<script>addEventListener('message', (e) => {
   if (e.data === 'PING') e.source.postMessage('PONG', e.origin);
   else if (e.data.perfetto) window.got = {title: e.data.perfetto.title, text: new TextDecoder().decode(e.data.perfetto.buffer)};

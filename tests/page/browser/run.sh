@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh TEST: runs one test file of this folder in a browser; says what is missing and ends with 77 where it cannot.
+# run.sh TEST: runs one test file of this folder in a browser; if something is missing, reports it and exits with 77.
 
 set -euo pipefail
 

@@ -1,5 +1,5 @@
-// Serves the page of a made-up run, for the browser's tests: `page_stage [OPTION...]` prints the page's address and
-// serves until its standard input ends. With --live the run goes on for as long.
+// Serves the page of a made-up run for the browser's tests: `page_stage [OPTION...]` prints the page's address and
+// serves until its standard input ends. With --live the run continues until then.
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace troupe;
 
-/// Shows more of a run with every look: 20 steps, or all at once.
+/// With each reading, shows 20 more steps of a run, or all at once.
 class made_source : public page::source {
  public:
   made_source(const page::made_run_options& how, bool live) : how_(how), live_(live) {}
