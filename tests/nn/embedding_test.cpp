@@ -1,4 +1,4 @@
-// The embedding: its rows and positions, the order in which gradients are summed, and what it refuses.
+// The embedding: its rows and positions, the order in which gradients are summed, and errors.
 
 #include "nn/embedding.hpp"
 
@@ -61,7 +61,7 @@ TYPED_TEST(Embedding, IsItsFormulaAndItsGradientsAreCentralDifferences) {
   }
 }
 
-// A million and its like, and ones between: sums in another order have other bits.
+// Numbers around a million, and others in between: another order of summing gives other bits.
 TYPED_TEST(Embedding, SumsGradientsBySampleAndThenByPosition) {
   constexpr std::size_t size = 6;
   constexpr std::size_t ids = 5;
@@ -89,7 +89,7 @@ TEST(EmbeddingLayer, BeginsWithNormalNumbersByNamePyTorchs) {
     sum += one;
     squares += static_cast<double>(one) * one;
   }
-  EXPECT_NEAR(sum / 2400, 0, 0.1);  // five deviations
+  EXPECT_NEAR(sum / 2400, 0, 0.1);  // five standard deviations
   EXPECT_NEAR(squares / 2400, 1, 0.15);
   EXPECT_EQ(layer_of(R"({"kind": "embedding", "rows": 3, "dim": 4})", {2})->multiply_adds(troupe::shape(5, 2)), 0U);
 }
@@ -114,7 +114,7 @@ TEST(EmbeddingLayer, ShapesThatItCannotTakeAreRefused) {
   EXPECT_EQ(refusal(R"(, "dim": 65536)", {32768}),
             "layer 0 (embedding): its output of 32768 x 65536 has more than 2147483647 numbers a sample; take a "
             "smaller dim");
-  // A scale that float32 has as 0.
+  // A scale that float32 rounds to 0.
   EXPECT_EQ(refusal_of([] { embedding({.rows = 3, .dim = 4, .scale = 1e-50}); }),
             "embedding: scale 1e-50: must be a number above 0 and at most 65536");
   EXPECT_EQ(refusal_of([] { embedding({.rows = 0, .dim = 4}); }),
@@ -163,7 +163,7 @@ TEST(EmbeddingLayer, WhatIsNoIdIsRefusedWithItsRowAndColumn) {
                   .starts_with("embedding: image 0, row 0, column 1 (from 0): "),
               pixel >= 200)
         << pixel;
-  // Behind a layer that leaves numbers as they are, and in networks.
+  // After a layer that does not change numbers, and inside networks.
   const sequential network(flatten(), what, gelu());
   EXPECT_EQ(refusal(network, {2, 1, 3, 4}, 12 + 6, 99),
             "sequential: image 1, row 1, column 2 (from 0): 99: must be a whole number between 0 and 15, an id");

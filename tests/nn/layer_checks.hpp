@@ -1,4 +1,4 @@
-// What holds of each layer: the test of one names cases of it, and its formula in double.
+// Checks for every layer: a layer's test provides cases and its formula in double.
 
 #pragma once
 
@@ -36,7 +36,7 @@ inline std::shared_ptr<const module> layer_of(const std::string& json, const tro
   return made->front().what;
 }
 
-/// Returns why `made` throws an `error` of the input; "nothing" if it does not.
+/// Returns the text of the `error` of kind input that `made` throws; "nothing" if it throws nothing.
 inline std::string refusal_of(const std::function<void()>& made) {
   try {
     made();
@@ -52,7 +52,7 @@ struct layer_case {
   troupe::shape in;  ///< of a sample
 };
 
-/// Returns a layer's output, and moves the parameters past its own.
+/// Returns a layer's output, and advances `parameters` past the layer's own.
 using layer_formula = std::function<reference_batch(const reference_batch& x, const double*& parameters)>;
 
 using numbers_source = std::function<std::vector<float>(kernels::test::source_of_numbers&, std::size_t count)>;
@@ -61,17 +61,17 @@ inline std::vector<float> any_numbers(kernels::test::source_of_numbers& random, 
   return random.numbers(count);
 }
 
-/// What a layer's formula is compared with, by how much, and for which inputs.
+/// The formula that a layer is compared with, the tolerances, and the inputs.
 struct layer_check {
   layer_formula formula;
   double gradient_tolerance = 1e-5;
-  /// Whether a gradient's tolerance is relative to each of its numbers; else to its largest one.
+  /// If true, a gradient's tolerance is relative to each of its numbers; otherwise to its largest one.
   bool is_of_each = false;
   numbers_source inputs = any_numbers;
   std::uint64_t key = 77;
 };
 
-/// A batch's passes on a CUDA device.
+/// The results of a batch's passes on a CUDA device.
 struct device_passes {
   std::vector<float> y;
   pass_gradients grad;
@@ -117,8 +117,8 @@ inline void expect_gradient(const std::vector<float>& found, const std::vector<d
   model::expect_near(found, expected, check.is_of_each ? check.gradient_tolerance : check.gradient_tolerance * largest);
 }
 
-/// Expects of a training pass of `size` samples the formula's output, its central differences as gradients, and on the
-/// processor the same gradients in one way back as in two. Evaluation writes no buffers.
+/// Expects that a training pass of `size` samples gives the formula's output and its central differences as gradients;
+/// on the processor also that one backward pass gives the same gradients as two. Evaluation must not write buffers.
 inline void expect_layer(kernels::stream& on, kernels::test::source_of_numbers& random, const layer_case& one,
                          std::size_t size, const layer_check& check) {
   SCOPED_TRACE(testing::Message() << one.json << ", batch " << size << " of " << to_string(one.in));

@@ -1,4 +1,4 @@
-// Layers as users describe them: what is read, written and refused, with its words.
+// Users' descriptions of layers: what is read, written and refused, with the error texts.
 
 #include "nn/layer_spec.hpp"
 
@@ -31,7 +31,7 @@ std::string fault_of(const result<T>& made) {
 
 std::string refusal(const std::string& text) { return fault_of(parse_layers(text)); }
 
-// Returns what is said of the second layer, without its name.
+// Returns the error for the second layer, without its name.
 std::string refusal_of(const std::string& kind, const std::string& options) {
   const auto message = refusal(R"([{"kind": "relu"}, {"kind": ")" + kind + "\"" + options + "}]");
   const std::string start = "layer 1 (" + kind + "): ";
@@ -87,7 +87,7 @@ TEST(LayerSpec, OptionsThatAreLeftOutHaveDefaults) {
   EXPECT_TRUE(read("[]").empty());
 }
 
-// As written: no option with its default, `kind` first.
+// The written form: `kind` first, and no options with default values.
 TEST(LayerSpec, WhatIsWrittenIsReadAsTheSame) {
   for (const char* const text : {
            R"([])",

@@ -1,5 +1,4 @@
-// Each layer against its formula in double and central differences; what layers keep and draw besides; what they
-// refuse.
+// Each layer compared with its formula in double and central differences; what layers save and draw; and errors.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +23,7 @@ using model::in_double;
 
 constexpr std::uint64_t key = 77;
 
-// On both sides of vector widths, with edges that windows leave out, and each option at least once.
+// Sizes on both sides of vector widths, with edges that windows leave out, and each option at least once.
 const std::vector<layer_case> layer_cases{
     {R"({"kind": "linear", "out": 5})", {7}},
     {R"({"kind": "linear", "out": 17, "bias": false})", {9}},
@@ -79,7 +78,7 @@ TEST(Layers, ForwardIsTheFormulaAndGradientsAreCentralDifferences) {
   source_of_numbers random(1);
   for (const layer_case& one : layer_cases) {
     const layer_spec spec = spec_of(one.json);
-    // Of two numbers that are close, eps apart, the inverse deviation is large: rounding is too.
+    // With two close numbers, eps apart, the inverse deviation is large, and so is rounding.
     const layer_check check{
         .formula = [&](const auto& x, const double*& at) { return reference_layer(spec, x, at, key); },
         .gradient_tolerance = 2e-3,
@@ -121,7 +120,7 @@ TEST(Layers, RunningStatisticsFollowTheBatchesWithTheUnbiasedVariance) {
       }
       expect_near(p.buffers.get(), expected, 1e-6);
     }
-    // Evaluation normalises by them.
+    // Evaluation normalizes by the running statistics.
     p.how.training = false;
     std::vector<double> y;
     for (std::size_t i = 0; i < p.x.size(); ++i) {
@@ -166,7 +165,7 @@ TEST(Layers, OnlyDroppingNeedsAKeyAndOnlyWhatDropsNothingOrFlattensKeepsTheNumbe
 }
 
 TEST(Layers, InitialWeightsAreUniformByTheNumberOfInputs) {
-  // JSON, shape, then for each tensor: name, fan-in, or 0 for a constant, and the constant.
+  // For each layer: JSON, input shape, and its tensors' names, shapes, fan-in (0 for a constant) and constants.
   struct tensor_start {
     std::string name;
     troupe::shape shape;
@@ -238,7 +237,7 @@ TEST(Layers, AResidualHasItsLayersTensorsByTheirNumbers) {
   for (std::size_t i = 0; i < 12; ++i)
     EXPECT_EQ(p.parameters[6 + i], kernels::uniform(kernels::random_bits(key, 1 + 2), i, -bound, bound)) << i;
   p.forward();
-  // Both of its batch norms count, each over its own inputs.
+  // Both of its batch norms are updated, each from its own inputs.
   const reference_batch x{{3}, 4, in_double(p.x)};
   const auto buffers = p.buffers.get();
   for (std::size_t c = 0; c < 3; ++c) {
@@ -268,7 +267,7 @@ TEST(Layers, MultiplyAddsAreThoseOfTheProductsOfAllSamples) {
   EXPECT_EQ(count_of(R"({"kind": "lstm", "hidden": 3, "last": true})", {5, 2}), 5U * 12 * (2 + 3));
 }
 
-// As a message of `error`, with the layer's name; what job files have wrong is in layer_spec_test.cpp.
+// Error texts with the layer's name; for mistakes in job files see layer_spec_test.cpp.
 TEST(Layers, BatchesThatALayerIsNotMadeForAreRefused) {
   const auto refusal = [](const module& of, const tensor_view& input) { return refusal_of([&] { of.output(input); }); };
   using troupe::shape;

@@ -1,4 +1,5 @@
-// An LSTM that continues from a state: parts of a sequence against the whole, and its ways back, cut at the state.
+// An LSTM that continues from a state: parts of a sequence compared with the whole, and its backward passes, which end
+// at the state.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ constexpr std::size_t hidden = 5;
 
 const lstm what({.features = in, .hidden = hidden});
 
-/// Some parameters, as each of the tests needs them.
+/// Random parameters.
 std::vector<float> some_parameters(source_of_numbers& random) { return random.numbers(count_of(what.parameters())); }
 
 passes of_steps(std::size_t steps, const std::vector<float>& parameters, std::vector<float> x) {
@@ -35,7 +36,7 @@ passes of_steps(std::size_t steps, const std::vector<float>& parameters, std::ve
   return made;
 }
 
-/// Steps [first, end) of each sample.
+/// Returns steps [first, end) of each sample.
 std::vector<float> cut(const std::vector<float>& x, std::size_t width, std::size_t first, std::size_t end) {
   const std::size_t of_sample = x.size() / size;
   std::vector<float> part;

@@ -1,4 +1,4 @@
-// Attention against its definition, step by step in double, and what it refuses.
+// Attention compared with its definition, step by step in double; and errors.
 
 #include "nn/multi_head_attention.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 using kernels::test::same_bits;
 using kernels::test::source_of_numbers;
 
-/// What a head makes of the projected steps of a sample, [steps, 3 features], in its columns of `to`.
+/// Computes one head's output for a sample's projected steps, [steps, 3 features], into its columns of `to`.
 void attend(const multi_head_attention::options& of, std::size_t features, std::size_t steps, std::size_t head,
             const double* projected, double* to) {
   const std::size_t width = features / of.heads;
@@ -89,7 +89,7 @@ TYPED_TEST(Attention, RepeatsItsBits) {
   EXPECT_TRUE(same_bits(first.grad.parameters, second.grad.parameters));
 }
 
-// The scores of such queries and keys are far beyond what exp of a float32 can be.
+// The scores of these queries and keys are far beyond the range of exp in float32.
 TEST(AttentionLayer, IsStableForLargeScores) {
   const multi_head_attention what({.features = 2, .heads = 1});
   passes p(what, {1, 3, 2}, {300, -300, 250, 300, -300, 10});

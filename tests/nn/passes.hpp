@@ -1,5 +1,5 @@
-// The passes of a module on the processor, as tests run them: what no pass has written is NaN, and no pass may write
-// beside the numbers that it is given.
+// A module's passes on the processor for tests: numbers that no pass has written are NaN, and no pass may write outside
+// of its numbers.
 
 #pragma once
 
@@ -23,7 +23,7 @@ namespace troupe::nn {
 
 inline constexpr float nan_float = std::numeric_limits<float>::quiet_NaN();
 
-/// Numbers, with others before and behind them that stay as they are.
+/// Numbers with guards before and after them, which must not change.
 class guarded_numbers {
  public:
   explicit guarded_numbers(std::vector<float> numbers) : all_(std::move(numbers)) {
@@ -34,7 +34,7 @@ class guarded_numbers {
 
   float* data() { return all_.data() + width; }
   std::size_t size() const { return all_.size() - 2 * width; }
-  /// Returns a copy, once the guards are seen to be there.
+  /// Returns a copy after checking the guards.
   std::vector<float> get() const {
     for (std::size_t i = 0; i < width; ++i) {
       EXPECT_EQ(all_[i], guard) << "written before the numbers";
@@ -50,7 +50,7 @@ class guarded_numbers {
   std::vector<float> all_;
 };
 
-/// Places in a flat gradient, which note what is asked for and what is finished.
+/// A flat gradient that records which ranges were requested and finished.
 class noted_places final : public gradient_places {
  public:
   using pairs = std::vector<std::pair<std::size_t, std::size_t>>;  // ranges: first and count
@@ -66,7 +66,7 @@ class noted_places final : public gradient_places {
     if (when_finished) when_finished(which);
   }
 
-  /// The same ranges, from the last one to the first.
+  /// Returns the same ranges in reverse order.
   static pairs from_the_last(const std::vector<parameter_range>& ranges) {
     pairs all;
     for (const parameter_range& one : ranges) all.emplace(all.begin(), one.first, one.count);
@@ -85,7 +85,7 @@ struct pass_gradients {
   std::vector<float> parameters;
 };
 
-/// The passes of one batch, which begin with the initial parameters and buffers of `key`.
+/// The passes of one batch, starting from the initial parameters and buffers of `key`.
 struct passes {
   const module& what;
   troupe::shape in;
@@ -98,7 +98,7 @@ struct passes {
   troupe::shape out = what.output(in);
   guarded_numbers y{out.count()};
   guarded_numbers saved{what.saved(in, how.stream)};
-  /// Of modules that carry a state; empty: none is given, or asked for.
+  /// For modules that carry a state; if empty, none is passed in or requested.
   std::vector<float> state = {};
   std::vector<float> next_state = {};
 
@@ -128,14 +128,15 @@ struct passes {
     return y.get();
   }
 
-  /// As a loss does, spoils the output. Asks for the gradient of the input first, as trainers do.
+  /// Runs the two backward passes. Computes the gradient of the input first, as trainers do; like a loss, destroys the
+  /// output.
   pass_gradients backward(const std::vector<float>& grad_y) {
     guarded_numbers grad_x(x.size());
     backward({.output = {grad_y.data(), out}, .input = {grad_x.data(), in}});
     return {grad_x.get(), backward_parameters(grad_y)};
   }
 
-  /// The second way back.
+  /// Runs the second backward pass.
   std::vector<float> backward_parameters(const std::vector<float>& grad_y) {
     noted_places to(parameters.size());
     backward_parameters(grad_y, to);
@@ -154,7 +155,7 @@ struct passes {
     saved.get();
   }
 
-  /// Expects the same bits in one way back as in two, and without the gradient of the input, if that may be.
+  /// Expects the same bits from one backward pass as from two, also without the gradient of the input, if allowed.
   void expect_at_once(const std::vector<float>& grad_y, const pass_gradients& expected, bool may_leave_x_out = true) {
     using kernels::test::same_bits;
     for (const bool wants_x : {true, false}) {

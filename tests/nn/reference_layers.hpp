@@ -1,5 +1,5 @@
-// Layers in plain double arithmetic, straight from their formulas, for samples one number after the other: what the
-// tests of layers and of networks of layers compare with.
+// Layers in plain double arithmetic, directly from their formulas, one number of a sample after the other: the
+// reference for tests of layers and networks.
 
 #pragma once
 
@@ -27,11 +27,11 @@ struct reference_batch {
   std::size_t width() const { return numbers.size() / size; }
 };
 
-/// Computes a layer in training mode from `parameters`, which it moves past its own. `key`: of the layer.
+/// Computes a layer in training mode from `parameters`, which it advances past its own. `key`: the layer's.
 reference_batch reference_layer(const layer_spec& spec, const reference_batch& x, const double*& parameters,
                                 std::uint64_t key);
 
-/// y[b, o] = the sum of weight[o, i] x[b, i], and a bias unless it is null.
+/// y[b, o] = the sum of weight[o, i] x[b, i], plus the bias unless it is null.
 inline std::vector<double> reference_product(std::size_t size, std::size_t in, std::size_t out,
                                              const std::vector<double>& x, const double* weight, const double* bias) {
   std::vector<double> y(size * out);
@@ -102,7 +102,7 @@ inline reference_batch reference_of(const conv2d::options& of, const reference_b
   return y;
 }
 
-/// `max`: of the largest number in a window, else of the mean.
+/// Pools the largest number of each window if `max`, otherwise the mean.
 inline reference_batch reference_pool2d(const reference_batch& x, std::size_t kernel_height, std::size_t kernel_width,
                                         std::size_t stride, bool max) {
   const auto channels = x.shape[0], height = x.shape[1], width = x.shape[2];
@@ -140,7 +140,7 @@ inline reference_batch reference_of(const global_avg_pool2d::options& /*of*/, co
   return y;
 }
 
-/// Mean and variance (divided by the count) of a few numbers.
+/// Mean and variance (divided by the count) of some numbers.
 struct reference_moments {
   double mean = 0;
   double variance = 0;
@@ -151,7 +151,7 @@ struct reference_moments {
   }
 };
 
-/// The numbers of a channel, and their places.
+/// Returns the indices of a channel's numbers.
 inline std::vector<std::size_t> places_of_channel(const reference_batch& x, std::size_t channel) {
   const std::size_t channels = x.shape[0], area = x.width() / channels;
   std::vector<std::size_t> places;
@@ -211,7 +211,7 @@ inline reference_batch reference_of(const low_rank_cross::options& of, const ref
   return y;
 }
 
-/// `state` [2, size, hidden]: h and then c, before the first step and after the last.
+/// `state` [2, size, hidden]: h and then c; before the first step on entry, after the last on return.
 inline reference_batch reference_lstm(const lstm::options& of, const reference_batch& x, const double*& parameters,
                                       std::vector<double>& state) {
   const std::size_t hidden = of.hidden;
@@ -279,7 +279,7 @@ inline reference_batch reference_layer(const layer_spec& spec, const reference_b
       spec.options);
 }
 
-/// Computes the layers one after the other; `key` as a pass of a network has it.
+/// Computes the layers one after the other; `key` as in a network's pass.
 inline reference_batch reference_layers(const std::vector<layer_spec>& specs, reference_batch x,
                                         const std::vector<double>& parameters, std::uint64_t key) {
   const double* at = parameters.data();
@@ -287,14 +287,14 @@ inline reference_batch reference_layers(const std::vector<layer_spec>& specs, re
   return x;
 }
 
-/// The inner product with `grad_y`, whose gradients a way back from there gives.
+/// The inner product with `grad_y`; a backward pass from `grad_y` gives its gradients.
 inline double product(const std::vector<double>& y, const std::vector<float>& grad_y) {
   double sum = 0;
   for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * static_cast<double>(grad_y[i]);
   return sum;
 }
 
-/// The central differences of `value` by each of `numbers`.
+/// Returns the central differences of `value` with respect to each of `numbers`.
 template <class Value>
 std::vector<double> central_differences(std::vector<double> numbers, const Value& value) {
   constexpr double h = 1e-6;

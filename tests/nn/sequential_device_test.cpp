@@ -24,12 +24,12 @@ using kernels::matmul_precision;
 using kernels::test::child_process;
 using kernels::test::source_of_numbers;
 
-/// What a step computes.
+/// The results of a step.
 struct step_result {
   std::vector<float> y, grad_x, grads;
 };
 
-/// Linear layers between widths, a ReLU after each but the last, with numbers on the device.
+/// Linear layers of these widths, with a ReLU after each but the last; the numbers are on the device.
 struct trained {
   std::vector<std::size_t> widths;
   sequential network;
@@ -37,7 +37,7 @@ struct trained {
   device_array<float> parameters, x, grad_y, grad_x, grads;
 };
 
-/// What the passes of a batch keep.
+/// What a batch's passes keep.
 struct kept_numbers {
   device_array<float> saved, y;
 };
@@ -72,7 +72,7 @@ class SequentialGpu : public kernels::test::stream_test<kernels::test::on_cuda> 
     return get(from, count);
   }
 
-  /// The step whose layers save nothing: each product rounds its factors, each ReLU is a kernel.
+  /// Runs the step with layers that save nothing: each product rounds its factors, and each ReLU is a kernel.
   step_result plainly(kernels::stream& on, std::size_t batch, const trained& t, bool wants_grad_x = true) {
     const std::size_t layers = t.widths.size() - 1;
     std::vector<device_array<float>> outputs, grads;
@@ -101,7 +101,7 @@ class SequentialGpu : public kernels::test::stream_test<kernels::test::on_cuda> 
     return result_of(on, batch, t, outputs.back().data(), wants_grad_x);
   }
 
-  /// Grows what is kept as needed, and leaves in it what another batch has left.
+  /// Grows the kept memory as needed, and leaves another batch's contents in it.
   static pass_numbers numbers(kernels::stream& on, std::size_t batch, const trained& t, kept_numbers& kept) {
     const troupe::shape in(batch, t.widths.front());
     kept.saved.resize(on, t.network.saved(in, on));
@@ -143,7 +143,7 @@ class SequentialGpu : public kernels::test::stream_test<kernels::test::on_cuda> 
             got(on, t.grads.data(), t.grads.size())};
   }
 
-  /// A card may add in another order for another epilogue.
+  /// A real card may add in another order with another epilogue.
   static void expect_same(const step_result& one, const step_result& other) {
     for (const auto numbers : {&step_result::y, &step_result::grad_x, &step_result::grads}) {
       ASSERT_EQ((one.*numbers).size(), (other.*numbers).size());
@@ -158,8 +158,8 @@ class SequentialGpu : public kernels::test::stream_test<kernels::test::on_cuda> 
     }
   }
 
-  /// The launches forward, back to the input and back to the parameters, in 3 layers of a batch of 7; nothing on a
-  /// card.
+  /// The launches of the forward pass, and of the backward passes to the input and to the parameters, for 3 layers and
+  /// a batch of 7; empty on a real card.
   std::vector<std::uint64_t> launches(matmul_precision precision) {
     const auto on = device().make_stream(precision);
     const trained t = make({24, 64, 32, 8}, 7, 3);
@@ -179,7 +179,7 @@ class SequentialGpu : public kernels::test::stream_test<kernels::test::on_cuda> 
     return {now[1] - now[0], now[2] - now[1], now[3] - now[2]};
   }
 
-  /// Runs a disabled test where cuBLASLt lacks epilogues.
+  /// Runs a disabled test with a cuBLASLt that lacks these epilogues.
   static void expect_without(const char* epilogues, const std::string& test) {
     const std::string output =
         child_process("SequentialGpu.DISABLED_" + test, std::string("TROUPE_EMULATED_CUDA=epilogues=") + epilogues)
@@ -202,18 +202,18 @@ TEST_F(SequentialGpu, WhatLayersSaveChangesNoBit) {
                      std::to_string(static_cast<int>(precision)));
         const trained t = make(widths, batch, static_cast<std::uint32_t>(batch + widths[1]));
         trained other = make(widths, batch, 77);
-        other.network = t.network;  // which knows of the masks
+        other.network = t.network;  // the one that knows of the masks
         expect_same(saving(*on, batch, t, kept), plainly(*on, batch, t));
         expect_same(saving(*on, batch, other, kept, true, false),
-                    plainly(*on, batch, other));  // the mask is not its own
+                    plainly(*on, batch, other));  // the kept mask is that of `t`
         expect_same(saving(*on, batch, t, kept, false), plainly(*on, batch, t, false));
       }
     }
   }
 }
 
-/// As trainers do: forward and back to the input in a graph, the parameters' gradients outside. The weights change, and
-/// an evaluation comes between.
+/// Like trainers: the forward pass and the backward pass to the input in a graph, the parameters' gradients outside of
+/// it. The weights change, and an evaluation comes in between.
 TEST_F(SequentialGpu, GraphsRoundTheNewWeightsAndWriteNewMasks) {
   constexpr std::size_t batch = 7;
   for (const matmul_precision precision : precisions) {
@@ -242,8 +242,8 @@ TEST_F(SequentialGpu, GraphsRoundTheNewWeightsAndWriteNewMasks) {
   }
 }
 
-/// In bf16 each layer rounds x and its weights, then its gradient; without what it saves it would round both factors of
-/// each product, and each ReLU would take one more.
+/// In bf16 each layer rounds x and its weights, then its gradient; without the saved ones it would round both factors
+/// of each product, and each ReLU would need one more launch.
 TEST_F(SequentialGpu, EachFactorIsRoundedOnceAndReluBelongsToTheProduct) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts launches";
   EXPECT_EQ(launches(matmul_precision::bf16), (std::vector<std::uint64_t>{6, 3, 0}));

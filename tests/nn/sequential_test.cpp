@@ -1,5 +1,5 @@
-// Modules one after the other, as job files describe them: against the layers' formulas, bit by bit against the modules
-// alone, and what their passes keep to.
+// Modules in sequence, as job files describe them: compared with the layers' formulas, bit by bit with the modules
+// alone; and the rules that their passes follow.
 
 #include "nn/sequential.hpp"
 
@@ -50,7 +50,7 @@ sequential network_of(const std::string& json, const troupe::shape& sample) {
   return sequential(modules_of(json, sample));
 }
 
-// With pairs that are computed at once, layers that change nothing, and each kind; the second ends in a ReLU.
+// With pairs that are fused, layers that change nothing, and each kind; the second ends in a ReLU.
 struct network_case {
   const char* json;
   troupe::shape in;  ///< of a sample
@@ -104,7 +104,7 @@ TEST(Sequential, ForwardIsTheLayersOneAfterTheOtherAndGradientsAreCentralDiffere
     }
 }
 
-/// The passes of the modules alone, each with the numbers of its place.
+/// The passes of the modules alone, each with its part of the network's numbers.
 struct passes_alone {
   std::vector<std::shared_ptr<const module>> modules;
   std::vector<passes> of = {};
@@ -131,7 +131,7 @@ struct passes_alone {
   }
 };
 
-// So a ReLU that is part of a linear layer's product changes no bit, nor does a layer that is left out.
+// So neither a ReLU fused into a linear layer's product nor a layer that is left out changes a bit.
 TEST(Sequential, IsItsModulesOneAfterTheOtherToTheBit) {
   source_of_numbers random(1);
   for (const auto& [json, in] : network_cases) {
@@ -182,7 +182,7 @@ TEST(Sequential, LayersFinishFromTheLastToTheFirstEachOneComplete) {
     p.backward({.output = {grad_y.data(), p.out}});
     noted_places to(expected.size());
     to.when_finished = [&](const parameter_range& range) {
-      // From here on it is final, and nothing below has been written.
+      // This range is final from here on, and nothing before it has been written.
       ASSERT_LE(to.done.size(), to.asked.size()) << "finished before it was begun";
       const auto numbers = to.numbers.get();
       EXPECT_TRUE(same_bits(std::span(numbers).subspan(range.first), std::span(expected).subspan(range.first)));
@@ -245,8 +245,8 @@ TEST(Sequential, TensorsHaveTheNumbersOfTheirLayers) {
 
 std::size_t saved_of(const sequential& of, const troupe::shape& in) { return of.saved(in, kernels::host_stream()); }
 
-// An output and its gradient between two steps; a ReLU behind a linear layer is one with it, unless it is the last
-// module, and what changes nothing is left out.
+// Saves an output and its gradient between two steps. A ReLU after a linear layer is fused with it, unless it is the
+// last module, and layers that change nothing are left out.
 TEST(Sequential, SavesWhatIsBetweenItsSteps) {
   constexpr std::size_t batch = 4;
   EXPECT_EQ(saved_of(sequential(linear(3, 5)), {batch, 3}), 0U);
@@ -260,7 +260,7 @@ TEST(Sequential, SavesWhatIsBetweenItsSteps) {
             batch * 2 * 5);
   EXPECT_EQ(saved_of(sequential(gelu(), flatten()), {batch, 1, 2, 2}), batch * 2 * 4)
       << "the output is not the input's memory";
-  // A batch normalisation keeps four numbers a channel, a residual the output of what is inside.
+  // A batch normalization saves four numbers per channel, a residual the output of its inner layers.
   EXPECT_EQ(saved_of(sequential(batch_norm({.channels = 3}), residual(linear(3, 3))), {batch, 3}),
             4 * 3 + batch * 2 * 3 + batch * 3);
 }
@@ -301,7 +301,7 @@ TEST(Sequential, TheSameKeyDropsTheSame) {
   EXPECT_TRUE(same_bits(p.forward(), evaluated));
 }
 
-// More sizes than the network keeps plans of.
+// More sizes than the network caches plans for.
 TEST(Sequential, PassesOfManySizesTakeTurns) {
   source_of_numbers random(6);
   for (const auto& [json, in] : network_cases) {

@@ -1,4 +1,4 @@
-// Number types by name and size, and tensors of them.
+// Number types by name and size, and their tensors.
 
 #include "nn/tensor.hpp"
 
@@ -24,7 +24,7 @@ std::string refusal(dtype type, bool has_memory) {
   return "";
 }
 
-/// As PyTorch and safetensors files write them; the first six have these values in messages.
+/// The names in PyTorch and in safetensors files; the first six have these values in messages.
 TEST(NumberTypes, HaveTheNamesOfPyTorchAndOfFiles) {
   const std::vector<std::tuple<std::string_view, std::string_view, std::size_t>> expected = {
       {"float32", "F32", 4},
