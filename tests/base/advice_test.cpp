@@ -1,4 +1,4 @@
-// Options in errors that a program has, and those that it lacks.
+// Options in error texts: those that the program has, and those that it lacks.
 
 #include "base/advice.hpp"
 

@@ -13,7 +13,7 @@
 namespace troupe::child_process_test {
 namespace {
 
-/// What a shell prints that runs `script` with these options.
+/// The output and exit code of a shell that runs `script` with these options.
 struct printed {
   std::string text;
   std::optional<int> exit_code;

@@ -1,4 +1,4 @@
-// Method: folders that look like /proc and /sys/fs/cgroup, each as some system has them.
+// Method: folders that imitate /proc and /sys/fs/cgroup of several systems.
 
 #include "base/control_group.hpp"
 
@@ -33,7 +33,7 @@ class ControlGroup : public testing::Test {
     std::ofstream(root_ + path) << text << '\n';
   }
 
-  /// A group of version 2.
+  /// Creates a group of version 2.
   void put_v2(const std::string& folder, const std::string& limit, std::uint64_t used, std::uint64_t cached = 0) const {
     put(folder + "/memory.max", limit);
     put(folder + "/memory.current", std::to_string(used));
@@ -117,7 +117,7 @@ TEST_F(ControlGroup, OfVersion1HasItsLimitUnderItsOwnPath) {
 }
 
 TEST_F(ControlGroup, ALimitAboveWhatCanBeSeenIsInTheStatistics) {
-  // A container of version 1: its own group is all that is mounted.
+  // A container of version 1: only its own group is mounted.
   put_process("4:memory:/docker/0123", "32 22 0:28 /docker/0123 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory");
   put_v1("/sys/fs/cgroup/memory", no_limit_v1, 600, "hierarchical_memory_limit 1000");
   EXPECT_EQ(folders(), folders_of{"/sys/fs/cgroup/memory"});

@@ -10,7 +10,7 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// What xxhsum -H3 and xxh128sum print.
+// The expected values are the output of xxhsum -H3 and xxh128sum.
 TEST(Digest, IsXxh3) {
   EXPECT_EQ(digest_of({}), 0x2d06800538d394c2U);
   EXPECT_EQ(running_digest().hex(), "99aa06d3014798d86001c324468d497f");

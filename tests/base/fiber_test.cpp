@@ -1,5 +1,5 @@
-// Goal: a fiber goes on where it has left, hands out what its body throws, and unwinds what it does not finish. Method:
-// bodies that note what they do.
+// Goal: a fiber continues where it left, rethrows what its body throws, and unwinds what it does not finish. Method:
+// bodies that record what they do.
 
 #include "base/fiber.hpp"
 
@@ -54,7 +54,7 @@ TEST(Fiber, ThrowsWhatItsBodyThrows) {
   EXPECT_TRUE(one.is_over());
 }
 
-/// Compilers take for granted that a function's thread stays the same: so this is one of its own.
+/// Not inlined: compilers assume that a function's thread stays the same.
 [[gnu::noinline]] void note_thread(std::vector<std::thread::id>& seen) { seen.push_back(std::this_thread::get_id()); }
 
 TEST(Fiber, GoesOnInAnotherThread) {

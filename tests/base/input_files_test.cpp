@@ -45,7 +45,7 @@ TEST(InputFiles, KeepWhatTheyWereFirst) {
   EXPECT_EQ(input_behind(open->number()), "the file that rows are read from");
 }
 
-// The system gives the inodes of removed files to new ones, of which none was read.
+// The system reuses the inodes of removed files for new files that were never read.
 TEST(InputFiles, AreForgottenWithTheFile) {
   for (int i = 0; i < 50; ++i) {
     const std::string path = made_file("removed" + std::to_string(i));

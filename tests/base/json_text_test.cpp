@@ -48,7 +48,7 @@ TEST(ParseJson, AKeyThatIsGivenTwiceIsRefusedWithItsPlace) {
             "key a of [3].layers[1] is given twice, at byte 49");
   EXPECT_EQ(refusal(R"({"x": {"y": {"": 1, "": 2}}})"), "key '' of x.y is given twice, at byte 21");
   EXPECT_EQ(refusal(R"({"a\nb": 1, "a\nb": 1})"), "key a\\x0ab is given twice, at byte 17");
-  // A long key comes in parts.
+  // A long key arrives in parts.
   const std::string key(100'000, 'k');
   EXPECT_NE(refusal("{\"" + key + "\": 1, \"" + key + "\": 2}").find("is given twice"), std::string::npos);
   EXPECT_EQ(refusal("{\"" + key + "1\": 1, \"" + key + "2\": 2}"), "");

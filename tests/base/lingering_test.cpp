@@ -1,4 +1,4 @@
-// How long threads look for work: what they find, and that they give up.
+// How long threads look for work: they find it, or give up.
 
 #include "base/lingering.hpp"
 
@@ -33,7 +33,7 @@ TEST(Lingering, WhatDoesNotComeIsGivenUp) {
   EXPECT_GE(looks, 1);
 }
 
-// An hour is long enough for the third look; other threads may keep the core meanwhile, which ends a search.
+// An hour is long enough for the third look; but other threads may keep the core, which ends a search.
 TEST(Lingering, WhatComesLaterIsFoundToo) {
   bool found = false;
   for (int search = 0; search < 1000 && !found; ++search) {

@@ -1,4 +1,4 @@
-// Goal: no text of the system is lost on its way through JSON, whatever bytes it has, and what Troupe writes is JSON.
+// Goal: every text of the system survives JSON, whatever its bytes are, and Troupe writes valid JSON.
 
 #include "base/lossless_json.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// Expects that `text` is JSON for a strict reader.
+/// Expects that a strict reader accepts `text` as JSON.
 void expect_json(const std::string& text) {
   EXPECT_EQ(find_non_utf8(text), std::string::npos) << text;
   boost::system::error_code failed;
@@ -44,7 +44,7 @@ TEST(LosslessJson, TellsEscapesFromTextThatLooksLikeThem) {
     expect_same_again(json::value(text));
 }
 
-/// Of the bytes that matter, in any order.
+/// Mixes the bytes that matter in random order.
 TEST(LosslessJson, GivesBackAnyMixture) {
   constexpr std::string_view bytes = "\\x5cf0\"\xff\xc3\xa9\xf0\x9f\n";
   std::uint64_t random = 1;

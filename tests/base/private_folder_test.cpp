@@ -1,5 +1,5 @@
-// Goal: what is made for this user alone can be entered and read by nobody else, and goes through no link that somebody
-// else has put in its place.
+// Goal: what is made for this user alone cannot be entered or read by others, and never goes through a link that
+// another user put in its path.
 
 #include "base/private_folder.hpp"
 
@@ -72,7 +72,7 @@ TEST_F(PrivateFolder, IsNoLinkNoFileAndNobodyElses) {
   EXPECT_EQ(refusal(*this / "dangling"), (*this / "dangling").string() + ": cannot be made: File exists");
   EXPECT_FALSE(fs::exists(*this / "nowhere"));
   EXPECT_EQ(refusal(*this / "file"), (*this / "file").string() + ": cannot be made: File exists");
-  // Only root can give a folder away; for all others / is somebody else's.
+  // Only root can give a folder away; for all other users, / belongs to another user.
   constexpr uid_t somebody = 65534;
   const bool is_root = ::geteuid() == 0;
   if (is_root && ::chown((*this / "victim").c_str(), somebody, somebody) != 0)

@@ -37,7 +37,7 @@ TEST(NameLookup, EndsEarlyWhenAStopIsAskedFor) {
   stop_request wish;
   wish.request();
   const stop_scope heeds(wish);
-  // One that is an address already has nothing to wait for.
+  // A name that is already an address needs no wait.
   EXPECT_TRUE(addresses_of("127.0.0.1", 0, address_use::listen));
 }
 

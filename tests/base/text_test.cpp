@@ -1,5 +1,4 @@
-// Goal: no text that somebody else wrote steers a terminal or shows its letters in another order, and all other text
-// stays as it is.
+// Goal: no foreign text controls a terminal or reorders its letters, and all other text stays as it is.
 
 #include "base/text.hpp"
 
@@ -10,7 +9,7 @@
 namespace troupe::text_test {
 namespace {
 
-/// The UTF-8 bytes of a character.
+/// Returns the UTF-8 bytes of a character.
 std::string utf8(std::uint32_t c) {
   const auto last = [&](unsigned shift) { return static_cast<char>(0x80U | (c >> shift & 0x3fU)); };
   if (c < 0x80) return {static_cast<char>(c)};
@@ -23,7 +22,7 @@ TEST(Harmless, EscapesControlsSeparatorsAndMarksOfDirectionAndNothingElse) {
   const std::string marks = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069";
   std::size_t escaped = 0;
   for (std::uint32_t c = 0; c <= 0x10ffff; ++c) {
-    if (c >= 0xd800 && c < 0xe000) continue;  // surrogates are no characters
+    if (c >= 0xd800 && c < 0xe000) continue;  // surrogates are not characters
     const std::string character = utf8(c);
     const bool is_control = c < 0x20 || (c >= 0x7f && c <= 0x9f);
     if (is_control || (c > 0x7f && marks.find(character) != std::string::npos)) {
