@@ -1,4 +1,4 @@
-// What a test has asked of the emulated CUDA so far.
+// Counts of what a test has asked of the emulated CUDA.
 
 #pragma once
 
@@ -10,17 +10,17 @@
 namespace troupe::emulated_cuda {
 
 struct counts_so_far {
-  std::uint64_t launches = 0;  ///< of kernels; a sort or a running sum is one
-  std::uint64_t waits = 0;     ///< of the host, for a stream or an event
+  std::uint64_t launches = 0;  ///< kernel launches; a sort or a running sum counts as one
+  std::uint64_t waits = 0;     ///< waits of the host for a stream or an event
   std::uint64_t uploads = 0;   ///< copies from the host to a device
-  /// Graphs that a device had to do yet when the host went on: launched after the events that the host waited for.
+  /// Graphs unfinished on a device when the host continued: launched after the events that the host waited for.
   std::uint64_t graphs_ahead = 0;
-  std::uint64_t graphs = 0;        ///< launched
-  std::uint64_t graphs_made = 0;   ///< executable ones; an update makes none
-  std::uint64_t direct_calls = 0;  ///< kernels and copies outside of graphs
+  std::uint64_t graphs = 0;        ///< graph launches
+  std::uint64_t graphs_made = 0;   ///< executable graphs; an update creates none
+  std::uint64_t direct_calls = 0;  ///< kernels and copies outside graphs
 };
 
-/// Returns the counts of this process; nothing if its CUDA is a card's.
+/// Returns the counts of this process; nothing if it uses a real card.
 inline std::optional<counts_so_far> counts_now() {
   const auto count_of = [](const char* symbol) -> std::optional<std::uint64_t> {
     const auto found = kernels::find_in_module("libtroupe_cuda.so", symbol);

@@ -1,4 +1,4 @@
-// cuBLASLt: products of matrices in column-major order, of float32 or bfloat16 factors, with their epilogues.
+// cuBLASLt: column-major matrix products of float32 or bfloat16 factors, with their epilogues.
 
 #include <cublasLt.h>
 
@@ -24,7 +24,7 @@ struct cublasLtContext {
 
 namespace {
 
-/// What is behind the opaque types, whose memory it is put into.
+/// The contents of the opaque types, stored in their memory.
 struct product {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cublasOperation_t a_form = CUBLAS_OP_N;
@@ -47,7 +47,7 @@ struct layout {
   std::size_t bytes() const {
     return size() * (rows == 0 || cols == 0 ? 0 : place(count - 1) + (cols - 1) * stride + rows);
   }
-  /// Returns the place of the first number of matrix `number`.
+  /// Returns the index of the first number of matrix `number`.
   std::size_t place(std::int32_t number) const { return static_cast<std::size_t>(number * offset); }
 };
 
@@ -58,7 +58,7 @@ const Content& content_of(const Opaque* descriptor) {
 
 bool has(cublasLtEpilogue_t all, int part) { return (all & part) != 0; }
 
-/// The bits of epilogues with a mask of a ReLU's positive outputs, and of those that read it.
+/// The bits of epilogues with a mask of a ReLU's positive outputs, and of those that read the mask.
 constexpr int has_mask = CUBLASLT_EPILOGUE_RELU_AUX & CUBLASLT_EPILOGUE_DRELU;
 constexpr int reads_mask = CUBLASLT_EPILOGUE_DRELU & ~has_mask;
 
@@ -76,7 +76,7 @@ float factor(const void* matrix, const layout& as, std::size_t row, std::size_t 
   return x;
 }
 
-/// The matrix, transposed if the operation says so, column after column.
+/// Returns the matrix column by column, transposed if the operation asks for it.
 std::vector<float> packed(const void* matrix, const layout& as, cublasOperation_t form, cublasComputeType_t compute) {
   const bool plain = form == CUBLAS_OP_N;
   const std::size_t rows = plain ? as.rows : as.cols;
@@ -105,7 +105,7 @@ void finish_column(const product& how, const operands& on, std::size_t col, cons
     float y = on.alpha * sums[row];
     if (on.beta != 0) y += on.beta * on.c[col * on.c_layout.stride + row];
     if (has(how.epilogue, CUBLASLT_EPILOGUE_BIAS)) y += how.bias[row];
-    const bool passes = !(y < 0);  // as the masks of CUTLASS's kernels have it: 0 and NaN pass
+    const bool passes = !(y < 0);  // like the masks of CUTLASS's kernels: 0 and NaN pass
     if (has(how.epilogue, CUBLASLT_EPILOGUE_RELU) && y < 0) y = 0;
     if (has(how.epilogue, has_mask)) {
       const std::size_t bit = col * static_cast<std::size_t>(how.mask_bits) + row;
@@ -157,7 +157,7 @@ void multiply(const product& how, const operands& on) {
   }
 }
 
-// -- what is refused --------------------------------------------------------------------------------------------------
+// -- refusals ---------------------------------------------------------------------------------------------------------
 
 bool shapes_fit(const product& how, const layout& a, const layout& b, const layout& c, const layout& d) {
   const bool a_plain = how.a_form == CUBLAS_OP_N;
@@ -167,7 +167,7 @@ bool shapes_fit(const product& how, const layout& a, const layout& b, const layo
          a.count == d.count && b.count == d.count && c.count == d.count;
 }
 
-/// The mask's columns must begin at 16 bytes, and hold the output's rows.
+/// Checks that the mask's columns begin at 16 bytes, and hold the output's rows.
 bool mask_fits(const product& how, const layout& d) {
   return !has(how.epilogue, has_mask) ||
          (how.mask_bits % 128 == 0 && how.mask_bits >= static_cast<std::int64_t>(d.rows) && how.mask != nullptr);
@@ -179,7 +179,7 @@ bool is_supported(const product& how, const layout& a, const layout& b, const la
                            CUBLASLT_EPILOGUE_RELU_AUX,  CUBLASLT_EPILOGUE_RELU_AUX_BIAS, CUBLASLT_EPILOGUE_DRELU};
   const bool rounds = how.compute != CUBLAS_COMPUTE_32F;
   const bool of_float = a.type == CUDA_R_32F && b.type == CUDA_R_32F;
-  // cuBLASLt runs bf16 columns that do not begin at 16 bytes on a much slower kernel. The backend must not ask for it.
+  // cuBLASLt runs bf16 columns that do not begin at 16 bytes on a much slower kernel. The backend must not use it.
   const bool is_fast = a.stride % 8 == 0 && b.stride % 8 == 0;
   if (d.count > 1 && how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return false;
   const bool of_bf16 = a.type == CUDA_R_16BF && b.type == CUDA_R_16BF && !rounds && is_fast;
@@ -308,7 +308,7 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
                                                     const void*, std::size_t) {
   TROUPE_CUBLAS_CALL;
-  return CUBLAS_STATUS_SUCCESS;  // there is but one algorithm, which needs nothing
+  return CUBLAS_STATUS_SUCCESS;  // the only algorithm needs no setting
 }
 
 // -- products ---------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (wanted < 1 || !mask_fits(how, content_of<layout>(d))) return CUBLAS_STATUS_MAPPING_ERROR;
   const auto& left = content_of<layout>(a);
   if (has(how.epilogue, reads_mask) && (how.a_form == CUBLAS_OP_N ? left.cols : left.rows) == 1)
-    return CUBLAS_STATUS_INVALID_VALUE;  // as some versions say that they lack it
+    return CUBLAS_STATUS_INVALID_VALUE;  // some versions report a missing epilogue this way
   if (!is_supported(content_of<product>(descriptor), content_of<layout>(a), content_of<layout>(b),
                     content_of<layout>(c), content_of<layout>(d))) {
     return CUBLAS_STATUS_NOT_SUPPORTED;

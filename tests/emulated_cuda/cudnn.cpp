@@ -1,7 +1,7 @@
-// cuDNN: convolutions of float32 images without gaps.
+// cuDNN: convolutions of contiguous float32 images.
 //
-// The lists of algorithms begin with some that the backend must not take: one with sums in any order, which is refused
-// when it is used, and one whose workspace no device has.
+// The lists of algorithms begin with some that the backend must not use: one that sums in any order, which is refused
+// when used, and one whose workspace exceeds every device.
 
 #include <cudnn.h>
 
@@ -50,14 +50,14 @@ std::int64_t count_of_lengths(const std::array<int, 4>& sizes) {
   return all;
 }
 
-/// A convolution's shape: images n c h w, kernels k c r s, as cuDNN's documentation names them; c of kernels is that of
-/// a group.
+/// A convolution's shape: images n c h w, kernels k c r s, named as in cuDNN's documentation; the kernels' c counts the
+/// channels of one group.
 struct geometry {
   std::array<int, 4> x, weight, y;
   int padding, stride, dilation, groups;
-  bool rounds;  ///< its factors to tf32
+  bool rounds;  ///< its factors, to tf32
 
-  /// Whether the descriptors fit each other.
+  /// Whether the descriptors match.
   bool fits() const {
     if (stride < 1 || x[0] < 1 || y[0] < 1 || weight[0] < 1) return false;
     const auto places = [&](int length, int kernel) {
@@ -67,12 +67,12 @@ struct geometry {
            y[2] == places(x[2], weight[2]) && y[3] == places(x[3], weight[3]);
   }
 
-  /// What an algorithm takes: some of it for each image.
+  /// The bytes that an algorithm needs: some for each image.
   std::size_t workspace() const { return 256 + sizeof(float) * static_cast<std::size_t>(x[0]); }
 
   float factor(float number) const { return rounds ? troupe::emulated_cuda::round_to(number, tf32_bits) : number; }
 
-  /// Calls body(x's place, weight's, y's) for all products, in an order that is fixed.
+  /// Calls body(index in x, in weight, in y) for all products, in a fixed order.
   template <class Body>
   void for_each_product(const Body& body) const {
     for (int n = 0; n < y[0]; ++n)
@@ -88,7 +88,7 @@ struct geometry {
 
   template <class Body>
   void for_each_product_of(int n, int k, int row, int column, const Body& body) const {
-    const int first = k / (y[1] / groups) * weight[1];  // of the group's channels
+    const int first = k / (y[1] / groups) * weight[1];  // first channel of the group
     for (int c = 0; c < weight[1]; ++c) {
       for (int r = 0; r < weight[2]; ++r) {
         const int h = row * stride + r * dilation - padding;
@@ -109,17 +109,17 @@ geometry geometry_of(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t weight, 
           how->stride, how->dilation, how->groups, how->math != CUDNN_FMA_MATH};
 }
 
-/// A pass: its result is the sums of products of the two others.
+/// One pass: its result is a sum of products of the other two arrays.
 struct convolution_call {
   geometry shape;
   const float* x;
   const float* weight;
   const float* y;
-  float* result;  ///< one of them
+  float* result;  ///< one of the three
   std::byte* workspace;
 };
 
-/// Sets the result of `count` numbers to 0, then calls term(x's place, weight's, y's) for all products.
+/// Sets the result's `count` numbers to 0, then calls term(index in x, in weight, in y) for all products.
 template <class Term>
 void sum_products(const convolution_call& call, std::int64_t count, const Term& term) {
   std::memset(call.workspace, 0, call.shape.workspace());
@@ -156,7 +156,7 @@ cudnnStatus_t put_on_stream(cudnnHandle_t handle, work task) {
   return enqueue(handle->stream, std::move(task)) == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
-/// Lists what must not be taken before what may be.
+/// Lists the forbidden algorithms before the usable one.
 template <class Performance, class Algorithm>
 cudnnStatus_t list_algorithms(const geometry& shape, Algorithm in_any_order, Algorithm with_huge_workspace,
                               Algorithm usable, int wanted, int* found, Performance* list) {

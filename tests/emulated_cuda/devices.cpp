@@ -1,4 +1,4 @@
-// Of the CUDA runtime: the machine's devices, versions and errors.
+// The CUDA runtime's devices, versions and errors.
 
 #include <cstdio>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 thread_local int chosen_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
-/// As within one host of two cards: the first bytes in common, the last one the card's.
+/// Like the cards of one host: the first bytes are the same, the last one is the card's number.
 cudaUUID_t uuid_of(int number) {
   cudaUUID_t uuid{};
   std::snprintf(uuid.bytes, sizeof uuid.bytes, "emulated card");

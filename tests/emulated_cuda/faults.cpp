@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t devices_max = 64;
 
-/// The calls so far, and which of them fail.
+/// Counts the calls, and decides which fail.
 class call_book {
  public:
   call_book() : seen_(configured().faults.size(), 0) {}
@@ -25,7 +25,7 @@ class call_book {
     for (const auto& [function, count] : counts_) out << function << ' ' << count << '\n';
   }
 
-  /// Returns the fault of this call; null: it has none.
+  /// Returns the fault of this call; null without one.
   const planned_fault* count(const std::string& function, int device) {
     if (seen_.empty() && configured().counts_file.empty()) return nullptr;
     const std::lock_guard lock(mutex_);
@@ -36,7 +36,7 @@ class call_book {
       if (one.function != any_function && one.function != function) continue;
       if (one.device != any_device && one.device != device) continue;
       ++seen_[i];
-      // Memory that others have taken stays taken.
+      // An allocation that fails once keeps failing.
       if (seen_[i] == one.at || (seen_[i] > one.at && one.code == cudaErrorMemoryAllocation)) found = &one;
     }
     return found;
@@ -44,11 +44,11 @@ class call_book {
 
  private:
   std::mutex mutex_;
-  std::vector<std::uint64_t> seen_;  ///< of each planned fault: the calls that it is about
+  std::vector<std::uint64_t> seen_;  ///< for each planned fault, the number of matching calls
   std::map<std::string, std::uint64_t> counts_;
 };
 
-/// Never destroyed: threads may call until the very end, at which the counts are written if a test wants them.
+/// Never destroyed: threads may call until the very end, when the counts are written if a test wants them.
 call_book& book_of_calls() {
   static call_book& all = *new call_book;
   static const struct at_end {

@@ -1,10 +1,9 @@
-// Devices that fail: every call of the emulation begins here, is counted, and fails where TROUPE_EMULATED_CUDA says so
+// Failing devices: every emulated call begins here, is counted, and fails where TROUPE_EMULATED_CUDA says so
 // (settings.hpp).
 //
-// After an error that lasts, as of an illegal address or of memory that lost bits, the device is of no more use to the
-// process: each later call answers with it, and what its streams had still to do is not done. Its events are reached
-// all the same, since streams of other devices may wait for them: who reads its memory then finds what was there
-// before.
+// A lasting error, such as an illegal address or memory that lost bits, makes the device useless to the process: each
+// later call returns the error, and the remaining work of its streams is dropped. Its events are still reached, since
+// streams of other devices may wait for them; a reader of its memory then finds the old contents.
 
 #pragma once
 
@@ -14,16 +13,16 @@
 
 namespace troupe::emulated_cuda {
 
-/// Counts a call of `function` on `device`. Returns its error: that of this call, or the one that the device has.
+/// Counts a call of `function` on `device`. Returns the error of this call, or the device's lasting error.
 cudaError_t begin_call(const char* function, int device);
 
-/// The same for the launch of a kernel, which goes on `stream`. An error that lasts comes when the kernel runs.
+/// The same for a kernel launch on `stream`. A lasting error occurs when the kernel runs.
 cudaError_t enqueue_kernel(cudaStream_t stream, work task);
 
-/// Returns the error that lasts of a device; none: it works. Thread: any.
+/// Returns a device's lasting error; cudaSuccess if it works. Thread: any.
 cudaError_t error_of(int device);
 
-/// The device that a stream or event is of; without one, the calling thread's.
+/// Returns the device of a stream or event; for null, the calling thread's device.
 template <class Handle>
 int device_of(const Handle* handle) {
   if (handle == nullptr) return current_device();
@@ -35,7 +34,7 @@ int device_of(const Handle* handle) {
 
 }  // namespace troupe::emulated_cuda
 
-/// What functions begin with; `device` is the one that they are about.
+/// The beginning of every emulated function; `device` is the one that it concerns.
 #define TROUPE_CUDA_CALL(device)                                                                           \
   if (const cudaError_t fault = troupe::emulated_cuda::begin_call(__func__, device); fault != cudaSuccess) \
   return troupe::emulated_cuda::note(fault)

@@ -1,4 +1,4 @@
-// Emulates the captures and graphs of the CUDA runtime.
+// Captures and graphs of the emulated CUDA runtime.
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +19,7 @@ struct CUgraphExec_st {
 namespace troupe::emulated_cuda {
 namespace {
 
-/// Returns whether the origin comes after all that the streams of the capture have been given.
+/// Returns whether the origin runs after all captured work of the capture's streams.
 bool are_joined(const capture& all) {
   std::vector<bool> is_before(all.nodes.size(), false);
   for (const std::size_t node : all.origin->tail) is_before[node] = true;
@@ -31,8 +31,8 @@ bool are_joined(const capture& all) {
   });
 }
 
-/// Returns the nodes in an order that the edges allow, and as unlike that of the calls as they do: what lacks an edge
-/// shows.
+/// Returns the nodes in an order that the edges allow, and as different from the order of calls as possible: a missing
+/// edge shows.
 std::vector<std::size_t> order_of(const std::vector<graph_node>& nodes) {
   std::vector<std::size_t> missing(nodes.size());
   std::vector<std::vector<std::size_t>> then(nodes.size());
@@ -118,7 +118,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
   TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   if (nodes != nullptr)
-    return troupe::emulated_cuda::note(cudaErrorNotSupported);  // the backend asks for their number only
+    return troupe::emulated_cuda::note(cudaErrorNotSupported);  // the backend asks only for their number
   *count = graph->nodes.size();
   return cudaSuccess;
 }
@@ -130,7 +130,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return cudaSuccess;
 }
 
-/// Only arguments may differ: calls, and what they come after, must be the same.
+/// Only arguments may differ: the calls and their dependencies must be the same.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* outcome) {
   TROUPE_CUDA_CALL(troupe::emulated_cuda::current_device());
   const bool is_same = std::equal(

@@ -1,9 +1,9 @@
 // Runs the threads of a kernel's blocks as fibers.
 //
-// A fiber takes one thread of the block after the other. Only when a thread has to wait does the fiber keep it, and
-// another fiber goes on with the threads that are left: kernels whose threads do not wait need one fiber.
+// A fiber runs the block's threads one after the other. It keeps a thread only while that has to wait; another fiber
+// then continues with the remaining threads. Kernels whose threads do not wait need one fiber.
 
-#undef _FORTIFY_SOURCE  // it takes a jump to another stack for a mistake
+#undef _FORTIFY_SOURCE  // its checks reject a jump to another stack
 
 #include "tests/emulated_cuda/kernels.hpp"
 
@@ -39,7 +39,7 @@ constexpr std::size_t stack_bytes = std::size_t{64} << 10;
   std::abort();
 }
 
-/// A stack, which the address sanitizer is told of when a thread goes over to it.
+/// A stack; the address sanitizer is informed when a thread switches to it.
 struct stack_range {
   const void* bottom = nullptr;
   std::size_t bytes = 0;
@@ -51,7 +51,7 @@ struct stack_range {
 #endif
   }
 
-  /// Called after a jump. Returns the stack that it came from.
+  /// Called after a jump. Returns the stack that it left.
   static stack_range arrive() {
     stack_range left;
 #ifdef __SANITIZE_ADDRESS__
@@ -62,11 +62,11 @@ struct stack_range {
 };
 
 struct fiber {
-  ucontext_t begin{};  ///< where it has not come to any place yet
-  jmp_buf place{};     ///< where it waits: other than a context, a jump takes no call of the system
+  ucontext_t begin{};  ///< its start, before it has run
+  jmp_buf place{};     ///< where it waits: unlike a context switch, a jump needs no system call
   bool has_begun = false;
   std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
-  unsigned thread = 0;  ///< that it runs
+  unsigned thread = 0;  ///< the thread that it runs
 };
 
 /// A lane that waits at a shuffle.
@@ -131,7 +131,7 @@ class block_runner {
     return true;
   }
 
-  /// The last lane that comes gives all of them their values, and goes on.
+  /// The last lane to arrive gives all lanes their values, and continues.
   void exchange(unsigned warp, unsigned mask) {
     std::array<std::uint64_t, warp_lanes> values{};
     for (unsigned lane = 0; lane < warp_lanes; ++lane) {
@@ -146,7 +146,7 @@ class block_runner {
     }
   }
 
-  /// One that has no thread.
+  /// Returns a fiber without a thread.
   fiber& idle_fiber() {
     if (idle_.empty()) idle_.push_back(make_fiber());
     fiber& taken = *idle_.back();

@@ -1,8 +1,8 @@
-// What nvcc gives to a kernel, for a compiler of the processor: included before every source of the CUDA backend.
+// Replaces what nvcc gives to a kernel, for the processor's compiler: included before every source of the CUDA backend.
 //
-// A grid's blocks run one after the other on the stream's thread. The threads of a block are fibers of that thread: one
-// runs until it has to wait for others at __syncthreads or a shuffle. Barriers that not all threads of a block come to,
-// and shuffles that not all lanes of their mask do, end the process with a message.
+// A grid's blocks run one after the other on the stream's thread. The threads of a block are fibers of that thread:
+// each runs until it has to wait for others at __syncthreads or a shuffle. If some threads of a block miss a barrier,
+// or some lanes of a mask miss a shuffle, the process ends with a message.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 #include <tuple>
 #include <type_traits>
 
-// Blocks of one stream's thread come one after the other, so that they may share what is theirs.
+// Blocks run one after the other on the stream's thread, so they may share these variables.
 #undef __shared__
 #define __shared__ static thread_local
 #undef __launch_bounds__
@@ -44,20 +44,20 @@ inline double __longlong_as_double(long long bits) { return std::bit_cast<double
 
 namespace troupe::emulated_cuda {
 
-/// Puts `thread`, all of a grid's threads one by one, on the stream. One-dimensional grids and blocks only.
+/// Enqueues `thread` on the stream, once for each thread of the grid. One-dimensional grids and blocks only.
 cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> thread);
 
-/// Launches a kernel with its arguments' present values.
+/// Launches a kernel with the present values of its arguments.
 template <class... Parameters>
 cudaError_t launch_kernel(const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
                           const std::type_identity_t<Parameters>&... arguments) {
   return launch(config, [kernel, kept = std::tuple<Parameters...>(arguments...)] { std::apply(kernel, kept); });
 }
 
-/// Gives `value` to the lanes of `mask` that ask for it, each by another's number, and returns that of lane `from`.
+/// Exchanges `value` between the lanes of `mask`; each reads one lane. Returns the value of lane `from`.
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned from);
 
-/// This thread's place in its warp.
+/// This thread's index in its warp.
 unsigned lane();
 
 template <class T>

@@ -1,4 +1,4 @@
-// The dynamic loader, as the backend asks it for cuDNN: its functions are those of cudnn.cpp.
+// The dynamic loader as the backend uses it for cuDNN: returns the functions of cudnn.cpp.
 
 #include <cudnn.h>
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ const std::map<std::string, void*>& functions() {
 
 }  // namespace
 
-// Only the backend's calls come here: the module exports nothing of it.
+// Only the backend's calls arrive here: the module does not export these functions.
 
 void* dlopen(const char* file, int) noexcept {
   static int library = 0;

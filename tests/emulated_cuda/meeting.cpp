@@ -25,15 +25,15 @@ std::uint64_t steps_of(std::size_t count) { return (count + chunk - 1) / chunk; 
 /// One rank's part of the shared memory, zero before it joins.
 struct meeting::rank_part {
   std::atomic<std::uint64_t> joined;
-  std::atomic<std::uint64_t> written;  ///< steps for which its numbers are there
-  std::atomic<std::uint64_t> read;     ///< steps for which it has taken everyone's numbers
+  std::atomic<std::uint64_t> written;  ///< steps whose numbers it has written
+  std::atomic<std::uint64_t> read;     ///< steps for which it has read all ranks' numbers
   char card[256];
   float numbers[chunk];
 };
 
 meeting::meeting(std::string name, int rank, int ranks, const std::string& card)
     : name_(std::move(name)), rank_(rank), ranks_(ranks), bytes_(sizeof(rank_part) * static_cast<std::size_t>(ranks)) {
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // or it would not hold between processes
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // needed between processes
   const int file = shm_open(name_.c_str(), O_CREAT | O_RDWR, 0600);
   if (file < 0) throw std::system_error(errno, std::generic_category(), "shm_open");
   const bool sized = ftruncate(file, static_cast<off_t>(bytes_)) == 0;
@@ -47,7 +47,7 @@ meeting::meeting(std::string name, int rank, int ranks, const std::string& card)
 }
 
 meeting::~meeting() {
-  shm_unlink(name_.c_str());  // if not all came; else it is gone already
+  shm_unlink(name_.c_str());  // if some ranks never joined; else it is already gone
   munmap(parts_, bytes_);
 }
 

@@ -1,5 +1,5 @@
-// Where the ranks of an emulated NCCL communicator meet: shared memory of this host, by the name that the
-// communicator's identity holds. A rank that dies is not noticed by the others.
+// Where the ranks of an emulated NCCL communicator meet: shared memory of this host, named by the communicator's
+// identity. A rank that dies is not noticed by the others.
 
 #pragma once
 
@@ -13,23 +13,23 @@ namespace troupe::emulated_cuda {
 
 class meeting {
  public:
-  /// Joins as `rank`, with a card of this identity.
+  /// Joins as `rank`, with the card of this identity.
   meeting(std::string name, int rank, int ranks, const std::string& card);
   ~meeting();
   meeting(const meeting&) = delete;
   meeting& operator=(const meeting&) = delete;
 
-  /// Once they are, the name is free again.
+  /// Whether all ranks have joined; the name is free again then.
   bool all_are_here();
 
-  /// Two ranks with one card, in words; empty if there are none. For when all are here.
+  /// Describes two ranks with the same card; empty without any. Requires that all ranks have joined.
   std::string find_duplicate() const;
 
-  /// The place in the order of this rank's sums, to be asked for once for each and in their order.
+  /// Returns the first step of this rank's next sum. Call once for each sum, in their order.
   std::uint64_t next_sum(std::size_t count);
 
-  /// Sums `buffer` over all ranks in rank order, when the sums before `first_step` are over; waits for the other ranks,
-  /// or ends early and with nothing of use once `is_over`.
+  /// Sums `buffer` over all ranks in rank order, after the sums before `first_step`; waits for the other ranks. Once
+  /// `is_over`, it ends early with a meaningless result.
   void sum(std::uint64_t first_step, float* buffer, std::size_t count, const std::function<bool()>& is_over);
 
  private:
@@ -37,7 +37,7 @@ class meeting {
 
   template <class Done>
   bool wait_for(const std::function<bool()>& is_over, Done done) const;
-  /// Whether every rank's counter has come to `step`.
+  /// Whether every rank's counter has reached `step`.
   bool all_at(std::atomic<std::uint64_t> rank_part::*counter, std::uint64_t step) const;
 
   const std::string name_;

@@ -1,4 +1,4 @@
-// Of the CUDA runtime: memory and copies.
+// The CUDA runtime's memory and copies.
 
 #include <cstdlib>
 #include <cstring>
@@ -16,14 +16,14 @@ namespace {
 constexpr std::size_t alignment = 256;
 constexpr int host = -1;
 
-/// All memory that was given out, by address.
+/// All allocated memory, by address.
 class memory_book {
  public:
   cudaError_t allocate(int device, std::size_t bytes, void** address) {
     const std::lock_guard lock(mutex_);
     if (device != host && used_[device] + bytes > configured().memory_mib << 20) return cudaErrorMemoryAllocation;
     if (posix_memalign(address, alignment, bytes) != 0) return cudaErrorMemoryAllocation;
-    // NaN, and no sensible index; not in cuBLASLt's workspace, of which the emulation needs no page.
+    // NaN, and an invalid index. Not in cuBLASLt's workspace: the emulation touches none of its pages.
     if (bytes != kernels::matmul_workspace_bytes) std::memset(*address, 0xff, bytes);
     used_[device] += bytes;
     blocks_[begin_of(*address)] = {device, bytes};
@@ -96,7 +96,7 @@ bool fits(place from, place to, cudaMemcpyKind kind) {
   }
 }
 
-/// Without pinned memory the host waits, as with CUDA, and no graph can have the copy.
+/// Without pinned memory the host waits, as with CUDA, and the copy cannot be part of a graph.
 cudaError_t copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   const place source = find_place(from, bytes);

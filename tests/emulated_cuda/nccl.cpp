@@ -1,6 +1,5 @@
-// NCCL: communicators that do not block, between threads and processes of one host. A collective goes to its stream
-// only when ncclCommGetAsyncError is asked for the second time, so that a caller who does not ask until all is well
-// shows.
+// NCCL: non-blocking communicators between threads and processes of one host. A collective is enqueued on its stream
+// only at the second call of ncclCommGetAsyncError: this exposes a caller that does not ask until all is well.
 
 #include <nccl.h>
 
@@ -31,7 +30,7 @@ struct ncclComm {
 
   phase now = phase::meeting;
   int device = 0;
-  bool asked = false;      ///< about what is being launched
+  bool asked = false;      ///< whether the launch has been asked about
   std::uint64_t sums = 0;  ///< so far
   std::shared_ptr<troupe::emulated_cuda::meeting> with;
   std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
@@ -51,7 +50,7 @@ ncclResult_t refuse(ncclResult_t code, std::string words) {
   return code;
 }
 
-/// Two hosts may have cards of the same identity; NCCL tells hosts apart by this variable if it is set.
+/// Two hosts may have cards of the same identity; NCCL distinguishes hosts by this variable if it is set.
 std::string card_of(int device) {
   const char* host = std::getenv("NCCL_HOSTID");
   return troupe::emulated_cuda::device_identity(device) + (host != nullptr ? host : "");

@@ -1,4 +1,4 @@
-// Numbers with fewer digits, as products round their factors.
+// Rounds numbers to fewer bits, as products round their factors.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace troupe::emulated_cuda {
 
-/// Bits after the point of tf32 and bf16.
+/// Mantissa bits of tf32 and bf16.
 inline constexpr int tf32_bits = 10;
 inline constexpr int bf16_bits = 7;
 
-/// Keeps `kept` bits of the 23 after the point; ties go to even.
+/// Keeps `kept` of the 23 mantissa bits; ties go to even.
 inline float round_to(float x, int kept) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7f800000U) == 0x7f800000U) return x;

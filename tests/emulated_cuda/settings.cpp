@@ -33,7 +33,7 @@ constexpr named_error known_errors[] = {
     {"cudaErrorDevicesUnavailable", cudaErrorDevicesUnavailable, true},
 };
 
-/// Reads a whole number behind `mark`, and cuts both off; `none` if the mark is not there.
+/// Reads a whole number after `mark`, and removes both from `value`; returns `none` without the mark.
 std::uint64_t cut_number(std::string& value, char mark, std::uint64_t none, const std::string& setting) {
   const std::size_t at = value.find(mark);
   if (at == std::string::npos) return none;

@@ -1,4 +1,4 @@
-// Sorting and running sums on an emulated stream, by the standard library.
+// Sorting and running sums on an emulated stream, with the standard library.
 
 #include "kernels/cuda/sort.hpp"
 
@@ -15,7 +15,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Work for which CUB would overwrite all of its scratch memory.
+/// Enqueues work for which CUB would overwrite all of its scratch memory.
 void enqueue_with(void* scratch, std::size_t scratch_bytes, cudaStream_t stream, emulated_cuda::work task) {
   check(emulated_cuda::enqueue_kernel(stream,
                                       [scratch, scratch_bytes, task = std::move(task)] {

@@ -1,4 +1,4 @@
-// The threads behind streams, and what they wait for.
+// The threads behind streams, and their waits.
 
 #include <chrono>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace troupe::emulated_cuda {
 namespace {
 
-/// Waits for `done`, or until the device fails, of which nobody is told.
+/// Waits for `done`, or until the device fails, which notifies nothing: so it polls.
 template <class Done>
 void wait_on(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int device, const Done& done) {
   constexpr std::chrono::milliseconds look{1};
@@ -57,7 +57,7 @@ cudaError_t enqueue_anywhere(cudaStream_t stream, node_kind kind, work task) {
 }
 
 cudaError_t enqueue_mark(cudaStream_t stream, node_kind kind, work task) {
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;  // the default stream: nobody here should use it
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;  // the default stream, which no code here should use
   if (const cudaError_t code = stream->failure(); code != cudaSuccess) return code;
   if (stream->into) return add_node(*stream, kind, std::move(task));
   if (kind < node_kind::record) ++counted().direct_calls;
@@ -114,7 +114,7 @@ void CUstream_st::run() {
   while (true) {
     changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
-    const troupe::emulated_cuda::work& task = tasks_.front();  // stays where it is: only this thread removes
+    const troupe::emulated_cuda::work& task = tasks_.front();  // its position is stable: only this thread removes tasks
     lock.unlock();
     cudaError_t outcome = cudaSuccess;
     try {
@@ -123,7 +123,7 @@ void CUstream_st::run() {
       outcome = cudaErrorLaunchFailure;
     }
     lock.lock();
-    if (outcome != cudaSuccess) failure_ = outcome;  // what follows is still done: others may wait for its events
+    if (outcome != cudaSuccess) failure_ = outcome;  // later tasks still run: others may wait for their events
     tasks_.pop_front();
     if (tasks_.empty()) changed_.notify_all();
   }

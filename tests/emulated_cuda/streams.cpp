@@ -1,4 +1,4 @@
-// Emulates the streams and events of the CUDA runtime.
+// Streams and events of the emulated CUDA runtime.
 
 #include <chrono>
 #include <utility>
@@ -110,7 +110,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
       }));
 }
 
-/// As part of a graph. Until the graph comes to it, it is as it was recorded before: over, perhaps.
+/// As part of a graph. Until the graph reaches it, the event keeps its earlier state, which may be over.
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   TROUPE_CUDA_CALL(device_of(stream));
   if (event == nullptr || stream == nullptr || event->device != stream->device())
