@@ -1,5 +1,5 @@
-// Goal: users see what a run has saved, whether it is whole, and can read it elsewhere. Method: checkpoints that were
-// made without a run, whole and torn.
+// Goal: users see what a run has saved and whether it is whole, and can read it elsewhere. Method: whole and torn
+// checkpoints, made without a run.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class CheckpointCommand : public testing::Test {
 
   std::string saved() const { return folder_ / "saved"; }
 
-  /// Takes the last byte of the newest checkpoint's dense file.
+  /// Removes the last byte of the newest checkpoint's dense file.
   void tear() const {
     const auto newest = model::inspect_checkpoint(saved(), 40, model::inspection_depth::lengths);
     const std::string path = newest->what->path_of(model::dense_file_name);
@@ -162,7 +162,7 @@ TEST_F(CheckpointCommand, ExportTakesTheNewestWholeOneAndSaysSo) {
 TEST_F(CheckpointCommand, ExportNeedsAPlaceToWriteTo) {
   const std::string line = expect_error(run({"checkpoint", "export", saved(), "-o", folder_ / "none/file"}), 2);
   EXPECT_FINDS(line, "there is no folder ");
-  // The disk is full, or the like: not the command line's fault.
+  // A full disk, for example: not the command line's fault.
   EXPECT_NE(expect_error(run({"checkpoint", "export", saved(), "-o", "/proc/self/none"}), 1).find("creating it"),
             std::string::npos);
 }

@@ -1,5 +1,5 @@
-// Goal: whatever is wrong with a command line is said in one line that names the thing, with exit code 2, before
-// anything runs. Method: one wrong command line after the other.
+// Goal: every error in a command line is reported in one line that names it, with exit code 2, before anything runs.
+// Method: a list of wrong command lines.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 struct wrong_line {
   std::vector<std::string> arguments;
-  /// What the error line has to mention.
+  /// Parts that the error line must contain.
   std::vector<std::string> mentions;
 };
 
@@ -154,7 +154,7 @@ std::vector<wrong_line> values() {
       {{"train", "--print-job", "--trainers", "0"}, {"--trainers 0"}},
       {{"train", "--print-job", "--threads", "0"}, {"--threads 0"}},
       {{"train", "--print-job", "--data", "replay:caf\xe9"}, {"--data replay:caf", "UTF-8"}},
-      // 4 TiB: a size that a job may have, and more than the machine that this runs on.
+      // 4 TiB: a size that jobs may have, and more than this machine's memory.
       {{"train", "--data", "synthetic", "--rows", "17000000000", "--dim", "64"}, {"memory"}},
   };
 }
@@ -229,7 +229,7 @@ TEST(Help, OfTheOthers) {
   }
 }
 
-/// The subcommands that the program's help lists: a line each behind `Subcommands:`.
+/// The subcommands in the program's help: one per line after `Subcommands:`.
 std::vector<std::string> subcommands() {
   std::vector<std::string> names;
   bool listed = false;
@@ -278,7 +278,7 @@ TEST(Version, IsAnObjectAsJson) {
     EXPECT_EQ(known.find_first_not_of("0123456789."), std::string::npos) << std::string(name) << ": " << known;
   }
   const bool built = last_event(run({"devices", "--json"}), "devices").at("cuda").at("built").as_bool();
-  if (!std::getenv("TROUPE_CUDA_MODULE")) {  // which stands for modules that are not built
+  if (!std::getenv("TROUPE_CUDA_MODULE")) {  // which replaces modules that are not built
     EXPECT_EQ(version.at("cuda").at("built").as_bool(), built);
   }
 }

@@ -1,4 +1,4 @@
-// What tests of CUDA devices share: devices, real or emulated, a run's figures, and a short job.
+// Shared by tests of CUDA devices: real or emulated devices, a run's figures, and a short job.
 
 #pragma once
 
@@ -20,7 +20,7 @@ inline launch with_cards(const std::string& settings) {
   return how;
 }
 
-/// Tests that any device will do for.
+/// For tests that run on any device.
 class CudaGpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -30,7 +30,7 @@ class CudaGpu : public testing::Test {
   }
 };
 
-/// Tests of what a machine with a card cannot show.
+/// For tests that need the emulation, even on a machine with a card.
 class EmulatedCudaGpu : public CudaGpu {
  protected:
   void SetUp() override {
@@ -51,7 +51,7 @@ inline run_figures train_on_cards(const words& options, const launch& how = {}) 
   return {done.at("loss").to_number<double>(), std::string(done.at("weights_digest").as_string())};
 }
 
-/// As many steps as tell one result from another, without the test rows: what these, and an epoch's short last batch,
-/// do, `whole_epoch` of cuda_test.cpp tests.
+/// Enough steps to distinguish results, without the test rows. `whole_epoch` of cuda_test.cpp covers these, and an
+/// epoch's short last batch.
 inline const words adult = {"--data", "adult", "--steps", "12", "--eval-every", "0"};
 }  // namespace troupe::end_to_end

@@ -1,5 +1,6 @@
-// Goal: `--device auto` computes where the job's sizes say, in one process, several, and over hosts, says so in a line,
-// and goes on there. Method: Adult's small steps, and the same job with large batches, on a device or emulated ones.
+// Goal: `--device auto` chooses the device by the job's sizes, in one process, several, and over hosts, reports its
+// choice in a line, and resumes there. Method: Adult's small steps, and the same job with large batches, on real or
+// emulated devices.
 
 #include <gtest/gtest.h>
 
@@ -9,12 +10,12 @@
 namespace troupe::end_to_end::cuda_auto_test {
 namespace {
 
-/// 82.1 million multiplications in a trainer's step, and 2.6 million with the batches of `adult`.
+/// 82.1 million multiplications in a trainer's step; `adult`'s batches need 2.6 million.
 const words large = {"--data", "adult", "--steps", "2", "--eval-every", "0", "--batch-size", "4096"};
 constexpr const char* on_processor = "computing on the processor, as of --device auto: 2.6 million multiplications";
 constexpr const char* by_size = "as of --device auto: 82.1 million multiplications";
 
-/// Runs a job, expects `said` among its lines, and returns the digest.
+/// Runs a job, expects `said` among its lines, and returns its digest.
 std::string train_and_say(const words& options, const std::string& said, const launch& how = {}) {
   const outcome result = run(with({"train", "--json"}, options), how);
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -74,10 +75,10 @@ TEST_F(CudaGpu, AResumedRunGoesOnWhereItWas) {
 
 struct joined {
   std::string digest;
-  std::string said;  ///< by server and trainers
+  std::string said;  ///< output of server and trainers
 };
 
-/// Runs a job whose members join without a word on devices.
+/// Runs a job whose members join without a device option.
 joined join_without_a_word(const words& job) {
   gathered_run all(job);
   all.join_as("server");

@@ -1,4 +1,4 @@
-// Goal: what cannot work on CUDA devices is refused in one line, and what fails there ends the run with its cause.
+// Goal: what cannot work on CUDA devices is refused in one line, and a failing device ends the run with its cause.
 // Method: as in cuda_test.cpp.
 
 #include <fmt/format.h>
@@ -30,14 +30,14 @@ TEST_F(EmulatedCudaGpu, NobodyHangsInTheCollectiveOfAKilledTrainer) {
   EXPECT_EQ(all.master().finish().exit_code, 1);
 }
 
-// -- what fails in the midst of a run ---------------------------------------------------------
+// -- failures during a run ---------------------------------------------------------
 
-/// Two trainers, each on a card, NCCL between them, and a server whose table is on the first card.
+/// Two trainers, each on its own card, with NCCL between them, and a server whose table is on the first card.
 const words brief = {"--data", "adult", "--steps", "3", "--eval-every", "0", "--device", "cuda"};
 
 launch with_fault(const std::string& fault) { return with_cards("devices=2," + fault); }
 
-/// The calls of an unbroken run in one process, by function.
+/// Counts the calls of an unbroken run in one process, by function.
 std::map<std::string, std::uint64_t> calls_of(const words& options, std::string& digest) {
   const model::checkpoint_folder folder;
   digest = train_on_cards(options, with_fault("counts=" + (folder / "calls"))).digest;
@@ -50,35 +50,35 @@ std::map<std::string, std::uint64_t> calls_of(const words& options, std::string&
   return calls;
 }
 
-/// Expects that a run ended with one line that names the device, whoever met the error and when, and what to try.
+/// Expects that a run ended with one line that names the device, the actor and step if there are any, and a remedy.
 std::string expect_device_error(const outcome& result) {
   EXPECT_TRUE(result.in_time);
   EXPECT_EQ(result.signal, 0) << result.err;
   EXPECT_EQ(result.exit_code, 1) << result.err;
   std::string line = line_with(result.err, "troupe: error: ");
   const bool is_of_actor = line.find(", step ") != line.npos;
-  const bool is_of_beginning = line.find("troupe: error: CUDA device ") != line.npos;  // no actor is there yet
+  const bool is_of_beginning = line.find("troupe: error: CUDA device ") != line.npos;  // before there are actors
   EXPECT_TRUE(is_of_actor || is_of_beginning) << line;
   for (const char* part : {"CUDA device", "; "}) EXPECT_FINDS(line, part);
   return line;
 }
 
-/// Expects that a fault ends the run so, or changes nothing of what it computes.
+/// Expects that a fault ends the run with this error, or changes no result.
 void expect_named_or_harmless(const std::string& fault, const words& options, const std::string& digest) {
   SCOPED_TRACE(fault);
   launch how = with_fault(fault);
-  how.environment.emplace_back("ASAN_OPTIONS", "detect_leaks=0");  // what cannot be given back is left behind
+  how.environment.emplace_back("ASAN_OPTIONS", "detect_leaks=0");  // a failed device cannot free everything
   const outcome result = run(with({"train", "--json", "--quiet"}, options), how);
   if (result.exit_code == 0) {
     EXPECT_EQ(digest_of(result), digest) << result.err;
-  } else if (result.exit_code == 2) {  // whoever asks for devices at all is told that CUDA does not know them
+  } else if (result.exit_code == 2) {  // requests for devices report that CUDA does not know them
     EXPECT_TRUE(line_with(result.err, "troupe: error: ").find(" device") != std::string::npos) << result.err;
   } else {
     expect_device_error(result);
   }
 }
 
-/// One call of each function, and others of any, drawn from a seed: each alone, and for good.
+/// Fails one call of each function, and random calls of any function: each fault alone, once or lasting.
 TEST_F(EmulatedCudaGpu, AnyCallThatFailsIsToldOrChangesNothing) {
   std::string digest;
   const auto calls = calls_of(brief, digest);
@@ -105,7 +105,7 @@ void PrintTo(const failing_device& one, std::ostream* out) { *out << one.name; }
 
 class FailingCudaGpu : public EmulatedCudaGpu, public testing::WithParamInterface<failing_device> {};
 
-/// In the midst of the run, in one process and in several; the newest checkpoint goes on to the unbroken run's weights.
+/// During the run, in one process and in several; resuming from the newest checkpoint gives the unbroken run's weights.
 TEST_P(FailingCudaGpu, EndsTheRunWithItsNameAndWithoutASpoiltCheckpoint) {
   const words& placed = GetParam().placed;
   const std::string whole = train_on_cards(with(adult, placed)).digest;
@@ -135,7 +135,7 @@ const std::vector<failing_device> failing = {
     {"of_nccl", "fail=ncclAllReduce@5/1", {"allreduce", "CUDA device 1: ncclAllReduce: unhandled cuda error"}},
     {"of_a_server",
      "fail=kernel@30:cudaErrorIllegalAddress",
-     {"CUDA device 0: ", "an illegal memory access"},  // in one process a trainer's call may meet it first
+     {"CUDA device 0: ", "an illegal memory access"},  // in one process, a trainer's call may see it first
      {"--device", "cpu", "--server-device", "cuda"}},
 };
 INSTANTIATE_TEST_SUITE_P(Faults, FailingCudaGpu, testing::ValuesIn(failing),
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, FailingCudaGpu, testing::ValuesIn(failing),
 TEST_F(EmulatedCudaGpu, AnyCallOfAProcessThatFailsIsToldOrChangesNothing) {
   const words options = with(brief, {"--processes"});
   const std::string digest = train_on_cards(options).digest;
-  constexpr std::uint64_t calls_max = 500;  // about those of one process on device 1
+  constexpr std::uint64_t calls_max = 500;  // about as many as one process makes on device 1
   model::random_sequence random(model::mix(2));
   for (const char* error : {"", ":cudaErrorLaunchFailure"})
     for (int i = 0; i < 6; ++i)
@@ -162,7 +162,7 @@ TEST_F(EmulatedCudaGpu, MemoryThatIsFullInTheMidstOfARunEndsItWithWhatIsMissing)
   }
 }
 
-/// Nobody but the group's own deadline ends it: all ranks are in it, and none of their streams goes on.
+/// Only the group's own deadline ends it: all ranks have joined, and none of their streams continues.
 TEST_F(EmulatedCudaGpu, AnAllReduceThatHangsEndsTheRun) {
   const outcome result =
       run(with({"train", "--quiet", "--json", "--processes", "--request-timeout", "2"}, brief), with_fault("hang=2"));
@@ -173,7 +173,7 @@ TEST_F(EmulatedCudaGpu, AnAllReduceThatHangsEndsTheRun) {
   EXPECT_EQ(std::string(last_event(result, "error").at("code").as_string()), "device") << line;
 }
 
-// -- what cannot work ------------------------------------------------------------------------
+// -- refusals ------------------------------------------------------------------------
 
 struct refused_case {
   const char* name;
@@ -195,7 +195,7 @@ TEST_P(RefusedCudaGpu, InOneLine) {
 const words large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", "--steps", "3"};
 const words wide_bags = {"--data", "synthetic", "--rows", "100",          "--dim", "32",      "--tables",
                          "8",      "--bag",     "26",     "--batch-size", "4096",  "--steps", "3"};
-// A batch takes 1 MiB besides 32 of workspace; an evaluation of 1,024 rows 17 more.
+// A batch needs 1 MiB besides 32 MiB of workspace; an evaluation of 1,024 rows needs 17 MiB more.
 const words small_batches = {"--data", "synthetic", "--rows", "100",     "--dim", "16",         "--batch-size",
                              "8",      "--hidden",  "4096",   "--steps", "3",     "--trainers", "1"};
 const std::vector<refused_case> refused = {
@@ -238,7 +238,7 @@ TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
   EXPECT_FINDS(line, "step ");
 }
 
-/// Data of which row 175 makes a dense gradient overflow where the loss does not, and what trains on it: in step 44.
+/// Data whose row 175 makes a dense gradient overflow, but not the loss, and a job that reaches it in step 44.
 words with_an_overflow(const model::checkpoint_folder& folder) {
   std::string rows = "n0,c0,y\n";
   for (int i = 0; i < 400; ++i)
@@ -262,7 +262,7 @@ TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
     kept.push_back(run({"checkpoint", "list", saved}).out);
     EXPECT_EQ(run({"checkpoint", "verify", saved}).exit_code, 0);
   }
-  // What is being written when step 44 fails may come too late.
+  // A checkpoint being written when step 44 fails may not be finished.
   for (const std::string& list : kept) {
     const int newest = std::stoi(lines_of(list).at(1));
     EXPECT_LT(newest, 44) << list;

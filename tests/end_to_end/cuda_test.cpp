@@ -1,6 +1,6 @@
-// Goal: a run on CUDA devices means what it means on the processor, comes out the same twice and however it is spread,
-// and refuses what cannot work. Method: the real program on a device; where there is none, on the emulated ones (two
-// cards, unless a test sets them otherwise), on which what needs two devices in one machine runs as well.
+// Goal: a run on CUDA devices computes what it does on the processor, gives the same result twice and however it is
+// distributed, and refuses what cannot work. Method: the real program on a device; without one, on emulated devices
+// (two cards unless a test says otherwise), where tests that need two devices in one machine also run.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -103,8 +103,8 @@ TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
   EXPECT_NEAR(train_on_cards({"--resume", half, "--steps", "24", "--device", "cpu"}).loss, whole.loss, 1e-4);
 }
 
-// With memory for a copy of the tables, and without: then the optimizer step waits until they have been written, and
-// the lookups of the next one come meanwhile.
+// With memory for a copy of the tables, and without: then the optimizer step waits until they have been written, while
+// the next step's lookups arrive.
 TEST_F(CudaGpu, ACheckpointWhileTrainingGoesOnChangesNothing) {
   const words job = {"--data",   "synthetic", "--tables", "3", "--rows",   "1000", "--dim",  "8", "--batch-size", "64",
                      "--hidden", "16",        "--seed",   "5", "--device", "cuda", "--steps"};
@@ -185,7 +185,7 @@ TEST_F(CudaGpu, ATraceOfItTellsWhatTheDevicesDid) {
   EXPECT_GT(on_device_ns, 0);
 }
 
-/// The weights, and what a recording tells that the device did, how often.
+/// Compares the weights, and what a recording says the device did, and how often.
 TEST_F(CudaGpu, StepsAsGraphsChangeNothingButWhenTheyAreTold) {
   const model::checkpoint_folder folder;
   const auto train = [&folder](const char* in_graphs) {
@@ -227,7 +227,7 @@ TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
   EXPECT_FINDS(line, "the run was on CUDA devices");
 }
 
-/// NCCL takes processes with different NCCL_HOSTID for different hosts, which may share a card.
+/// NCCL treats processes with different NCCL_HOSTID as different hosts, which may share a card.
 TEST_F(CudaGpu, TwoProcessesAddUpOnOneDeviceAsTwoHostsWould) {
   gathered_run all(adult);
   all.join({"--as", "server", "--device", "cpu"});
@@ -247,7 +247,7 @@ TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {
   EXPECT_EQ(train_on_cards(with(options, {"--processes"}), with_cards("devices=2")).digest, one.digest);
 }
 
-// Three addends show their order. In one process the devices add up in that of the ranks.
+// The sum of three addends depends on their order. In one process the devices add in rank order.
 TEST_F(EmulatedCudaGpu, TheOrderInWhichProcessesJoinMakesNoDifference) {
   const launch three_cards = with_cards("devices=3");
   const words options = {"--data", "synthetic", "--trainers", "3",        "--batch-size",
@@ -257,7 +257,7 @@ TEST_F(EmulatedCudaGpu, TheOrderInWhichProcessesJoinMakesNoDifference) {
 }
 
 TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyAskedForThem) {
-  // Steps so large that --device auto would have them computed on devices.
+  // Steps so large that --device auto chooses devices.
   const words large = {"--data", "adult", "--steps", "2", "--eval-every", "0", "--batch-size", "4096"};
   launch one_card = with_cards("devices=1");
   const outcome result = run(with({"train", "--processes", "--json"}, large), one_card);
@@ -267,7 +267,7 @@ TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyA
   EXPECT_EQ(train_on_cards(large, with_cards("devices=1,capability=7.5")).digest, digest_of(result));
 }
 
-/// Which process has which number is up to who joins first; how they tell each other their devices is no difference.
+/// Process numbers depend on the order of joining; how processes exchange their devices is not a difference.
 TEST_F(EmulatedCudaGpu, HowDevicesAreIntroducedIsNoDifferenceOfTwoRuns) {
   const model::checkpoint_folder folder;
   const words options = {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--processes", "--trace", "full"};
@@ -285,7 +285,7 @@ TEST_F(EmulatedCudaGpu, FourTrainersOnThreeDevicesAreSummedUpOnEachFirst) {
   EXPECT_EQ(train_on_cards(options, with_cards("devices=3")).digest, three.digest);
 }
 
-/// A run of one server and two trainers that join, each of these with what is given for it.
+/// Runs one server and a trainer for each element of `options`, all of which join.
 std::vector<outcome> joined_trainers(gathered_run& all, const std::vector<words>& options, int code) {
   all.join({"--as", "server", "--device", "cpu"});
   for (const words& one : options) all.join(with({"--as", "trainer"}, one));

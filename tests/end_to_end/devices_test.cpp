@@ -1,4 +1,4 @@
-// Goal: `troupe devices` describes this machine, and its exit code tells whether a CUDA device is usable.
+// Goal: `troupe devices` describes this machine, and its exit code says whether a CUDA device is usable.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ TEST(Devices, AreReportedAsJson) {
   EXPECT_EQ(devices.at("backends").at(0), "cpu");
   const auto& cuda = devices.at("cuda");
   EXPECT_TRUE(cuda.at("built").is_bool());
-  // Either there is a device, or a reason why not.
+  // There is either a device, or a reason why not.
   EXPECT_EQ(cuda.at("usable").as_bool(), cuda.at("reason").as_string().empty());
   EXPECT_EQ(cuda.at("usable").as_bool(), !cuda.at("devices").as_array().empty());
   EXPECT_EQ(result.exit_code, cuda.at("usable").as_bool() ? 0 : 2);
@@ -36,7 +36,7 @@ TEST(Devices, AreReportedAsText) {
   EXPECT_EQ(result.exit_code, is_usable ? 0 : 2) << result.out;
 }
 
-/// Returns why CUDA is not usable; empty if it is. `program`: another one than the build's.
+/// Returns why CUDA is not usable; empty if it is. `program`: a program other than the build's.
 std::string reason_of(const std::string& program) {
   launch how;
   how.program = program;
@@ -58,7 +58,7 @@ TEST(Devices, AreLookedForWithModulesThatAreInstalled) {
   std::filesystem::copy_file(std::filesystem::path(TROUPE_PROGRAM).parent_path().string() + probe, modules + probe);
   EXPECT_EQ(reason_of(program), reason_of(TROUPE_PROGRAM));
 
-  if (getuid() != 0) return;  // cannot give files away
+  if (getuid() != 0) return;  // only root can give files away
   ASSERT_EQ(chown((modules + probe).c_str(), 65534, 65534), 0);
   EXPECT_FINDS(reason_of(program), "not installed in") << "a module of somebody else is used";
 }

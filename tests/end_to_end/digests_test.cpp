@@ -1,6 +1,7 @@
-// Goal: no change of the code changes a bit of what is trained, with any layer, optimizer, splitting and placement, in
-// the program and in the library. Method: digests/runs.txt has commands, each with what commit c48cb406 printed of its
-// weights with the instruction sets AVX3 and AVX2. Each is run again, with those of the two that this machine has.
+// Goal: no code change alters a bit of what is trained, with any layer, optimizer, splitting and placement, in the
+// program and in the library. Method: digests/runs.txt has commands, each with the weights' digests that commit
+// c48cb406 printed with the instruction sets AVX3 and AVX2. Each is run again with those of the two that this machine
+// has.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ std::vector<recorded_run> recorded_runs() {
   return all;
 }
 
-/// The command with its program, its files and the settings that no digest depends on.
+/// Completes the command with its program, its files and settings that do not affect the digest.
 words completed(const recorded_run& of, launch& how) {
   words all = of.command;
   if (all.front().starts_with("example_")) {
@@ -63,7 +64,7 @@ words completed(const recorded_run& of, launch& how) {
   return all;
 }
 
-/// What is compared: the last digest, or the digits of a number where the program prints none.
+/// Returns what is compared: the last digest, or the digits of a number if the program prints no digest.
 std::string printed(const words& command, const std::string& output) {
   const bool has_digest =
       command.front() != "example_tensor_parallel" && command.front() != "example_parameter_averaging";
@@ -87,7 +88,7 @@ class Digests : public testing::TestWithParam<recorded_run> {};
 TEST_P(Digests, AreWhatTheyWereWithAvx3) {
   if (kernels::instruction_sets().front() != "AVX3") GTEST_SKIP() << "the best instruction set here is another one";
   launch how;
-  how.environment = {{"OPENBLAS_CORETYPE", "SkylakeX"}};  // on processors of other makers it would choose other kernels
+  how.environment = {{"OPENBLAS_CORETYPE", "SkylakeX"}};  // on other vendors' processors it would choose other kernels
   expect_digest(GetParam(), GetParam().with_avx3, how);
 }
 
@@ -97,13 +98,13 @@ TEST_P(Digests, AreWhatTheyWereWithAvx2) {
   GTEST_SKIP() << "a sanitizer wants to be loaded first";
 #endif
   launch how;
-  // This process has told OpenBLAS its own kernels, by a variable.
+  // This process has set OpenBLAS's kernels by a variable.
   how.environment = {
       {"LD_PRELOAD", TROUPE_AVX2_ONLY}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}, {"OPENBLAS_CORETYPE", "Haswell"}};
   expect_digest(GetParam(), GetParam().with_avx2, how);
 }
 
-/// The command, without what names of tests cannot have.
+/// The command without the characters that test names cannot have.
 std::string name_of(const testing::TestParamInfo<recorded_run>& run) {
   std::string name = fmt::format("{}", fmt::join(run.param.command, "_"));
   std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; });

@@ -1,7 +1,6 @@
-// Goal: trainers join and leave a run between attempts. Its weights are a function of the job, the seed and the list of
-// memberships; each row is trained with once an epoch, and each epoch told once.
-// Method: the same lists in one process, in several, with lost processes, asked for while the run is under way,
-// resumed.
+// Goal: trainers join and leave a run between attempts. Its weights depend only on the job, the seed and the list of
+// memberships; each row is used once an epoch, and each epoch is reported once.
+// Method: the same lists in one process, in several, with lost processes, requested during the run, and resumed.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -21,7 +20,7 @@ constexpr const char* ups_and_downs = "0:2,50:4,128:1,200:3";
 
 words elastic(const words& more) { return with(with({"train", "--json", "--elastic", "1:8"}, job), more); }
 
-/// What a run of the list ups_and_downs in one process has come to.
+/// The outcome of a run of the list ups_and_downs in one process.
 const outcome& planned() {
   static const outcome ended = [] {
     const model::checkpoint_folder folder;
@@ -54,7 +53,7 @@ TEST_F(Elastic, TrainsWithEachRowOnceAnEpoch) {
   EXPECT_EQ(changes, (std::vector<std::pair<int, int>>{{50, 4}, {128, 1}, {200, 3}}));
 }
 
-/// Both runs have the same samples in each step; only the order in which gradients are added differs.
+/// Both runs use the same samples in each step; only the order of summing gradients differs.
 TEST_F(Elastic, LearnsAsWithAFixedNumberOfTrainers) {
   const outcome fixed = run(with({"train", "--json", "--trainers", "2"}, job));
   const auto expected = events_of(fixed, "epoch");
@@ -106,7 +105,7 @@ TEST_F(Elastic, KeepsTheBatchOfATrainerIfAskedTo) {
       with({"--memberships", "0:2,50:4,100:8", "--elastic-batch", "rank", "--elastic-lr", "linear"}, saving())));
   const auto epochs = events_of(ended, "epoch");
   ASSERT_EQ(epochs.size(), 3u) << ended.err;
-  // 50 steps of 256 rows, then 39 of 512, the last of them short; 11 of 512, then 26 of 1,024; 32 of 1,024.
+  // 50 steps of 256 rows, then 39 of 512, the last one short; 11 of 512, then 26 of 1,024; 32 of 1,024.
   EXPECT_EQ(epochs[0].at("steps").to_number<int>(), 89);
   EXPECT_EQ(epochs[1].at("steps").to_number<int>(), 11 + 27);
   EXPECT_EQ(epochs[2].at("steps").to_number<int>(), 32);
@@ -115,7 +114,7 @@ TEST_F(Elastic, KeepsTheBatchOfATrainerIfAskedTo) {
                                                      "--save", folder_.path() + "-other"}))));
 }
 
-/// Memberships change every few steps, up and down, in processes.
+/// Memberships change every few steps, up and down, in separate processes.
 TEST_F(Elastic, SurvivesAStormOfJoinsAndLeaves) {
   std::string list = "0:1";
   for (int i = 1; i <= 20; ++i) list += fmt::format(",{}:{}", 7 * i, 1 + (i * 5) % 7);
@@ -130,10 +129,10 @@ TEST_F(Elastic, SurvivesAStormOfJoinsAndLeaves) {
 
 // -- while it runs ------------------------------------------------------------------
 
-/// Asks a master, which may take its time on a busy machine.
+/// Asks a master, which may be slow on a busy machine.
 outcome ask(const words& question) { return run(with(question, {"--timeout", "60"}), with_token()); }
 
-/// Waits until the run trains with so many trainers, and asks for others.
+/// Waits until the run trains with `from` trainers, and asks for `to`.
 void scale(const std::string& where, int from, int to) {
   ASSERT_TRUE(comes_true([&] {
     const outcome now = ask({"status", where, "--json"});
@@ -146,7 +145,7 @@ void scale(const std::string& where, int from, int to) {
   EXPECT_EQ(last_event(asked, "scale").at("trainers").to_number<int>(), to);
 }
 
-/// A run of the same memberships from its beginning on has the same weights.
+/// Expects that a run with the same memberships from the beginning has the same weights.
 void expect_repeatable(const outcome& ended, const words& what) {
   const std::string digest = digest_of(ended);
   const std::string list(last_event(ended, "done").at("memberships").as_string());
@@ -199,7 +198,7 @@ TEST_F(Elastic, IsNotScaledBeyondItsRangeNorIfItIsNotElastic) {
   EXPECT_EQ(ask({"stop", several.where()}).exit_code, 0);
   several.finish();
 
-  // The job prints few lines, since nobody reads them while the test asks.
+  // The job prints few lines, since the test does not read them while it asks.
   gathered_run fixed({"--data", "adult", "--epochs", "1000000", "--trainers", "1"});
   fixed.join_all(1, 1);
   ASSERT_TRUE(fixed.master().wait_for_output(trains)) << fixed.master().error();

@@ -1,7 +1,6 @@
-// Goal: --metrics-csv and --tensorboard hold what the JSON events say, those of a run that was broken hold what an
-// unbroken one's do, a run that is refused touches no file, and a file that cannot be written any more does not end a
-// run, but its exit code says so. Method: runs with all three, files of several runs beside those of one, files that
-// are there before, and files that are full.
+// Goal: --metrics-csv and --tensorboard hold the contents of the JSON events; a resumed run's files equal an unbroken
+// run's; a refused run touches no file; and a file that cannot be written does not end a run, but sets its exit code.
+// Method: runs with all three, files of several runs beside those of one, existing files, and full files.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,19 +18,19 @@
 namespace troupe::end_to_end::epoch_log_test {
 namespace {
 
-/// Adult in epochs of 9 steps; `more` options at the end.
+/// Adult in epochs of 9 steps; `more`: options at the end.
 words adult(const std::string& steps, const words& more) {
   return with({"train", "--quiet", "--batch-size", "2000", "--steps", steps}, more);
 }
 
-/// Options of a run that goes on from `from`, if that holds a checkpoint, and saves there.
+/// Options of a run that resumes from `from`, if it holds a checkpoint, and saves there.
 words saving(const model::checkpoint_folder& from, const words& more) {
   words all = {"--save", from.path()};
   if (!model::entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
   return with(all, more);
 }
 
-/// The lines without what a clock has measured.
+/// The lines without measured times.
 std::vector<std::string> timeless_lines(const std::string& csv) {
   std::vector<std::string> lines;
   for (const std::string& line : lines_of(read_file(csv))) {
@@ -50,8 +49,8 @@ std::vector<apps::event> events_in(const std::string& folder) {
                        : apps::event_file_reader(read_file(folder + "/" + names.front())).read();
 }
 
-/// The steps that TensorBoard shows of event files, read one after the other: the start of a session takes away what
-/// was said of its step and later ones.
+/// The steps that TensorBoard shows for event files, read in order: a session's start removes earlier values of its
+/// step and later ones.
 std::vector<std::uint64_t> steps_shown(const std::vector<std::string>& folders) {
   std::vector<std::uint64_t> steps;
   for (const std::string& folder : folders) {
@@ -129,7 +128,7 @@ TEST(MetricsCsv, OfARunBrokenWithinEpochsIsThatOfAnUnbrokenOne) {
   for (const char* steps : {"4", "5", "9", "13"})
     ASSERT_EQ(run(adult(steps, saving(checkpoints, {"--metrics-csv", broken}))).exit_code, 0);
   EXPECT_EQ(timeless_lines(broken).back().substr(0, 7), "2,13,4,");
-  // The second time there are lines of later steps too.
+  // The second time the file also has lines of later steps.
   for (int time = 0; time < 2; ++time) {
     ASSERT_EQ(run(adult("23", {"--resume", checkpoints.path(), "--metrics-csv", broken})).exit_code, 0);
     EXPECT_EQ(timeless_lines(broken), timeless_lines(whole));

@@ -1,6 +1,6 @@
 // Goal: a model is trained from files, with the same result however they are packed and however the program is set up;
-// what is wrong with a file ends the program with one line and exit code 2, whenever it is found. Method: small files
-// in which the first category and the first number tell the label.
+// a faulty file ends the program with one line and exit code 2, whenever the fault is found. Method: small files in
+// which the first category and the first number determine the label.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -86,13 +86,13 @@ TEST(CsvFiles, TeachAModel) {
   EXPECT_EQ(done.at("samples"), 15000);
 }
 
-/// Rows `y,a,b` with y about 1 + 2 a - b, and their numbers.
+/// Makes rows `y,a,b` with y about 1 + 2 a - b, and adds their numbers to `numbers`.
 std::string linear_text(std::size_t rows, std::vector<std::array<float, 3>>& numbers) {
   std::string text = "y,a,b\n";
   std::uint32_t state = 1;
   const auto next = [&state] {
     state = state * 1664525 + 1013904223;
-    return static_cast<float>(state >> 24) / 64;  // in two decimals at most, exact as text
+    return static_cast<float>(state >> 24) / 64;  // at most two decimals, exact as text
   };
   for (std::size_t row = 0; row < rows; ++row) {
     const float a = next();
@@ -128,12 +128,12 @@ double linear_error(const model::safetensors_file& file, const std::vector<std::
   return sum / static_cast<double>(rows.size());
 }
 
-// The network is one linear layer, whose weights a checkpoint has: so its errors can be had without it.
+// The network is one linear layer, whose weights are in a checkpoint: so its errors can be computed independently.
 TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
   std::vector<std::array<float, 3>> rows;
   const std::string train = write_file("linear.csv", linear_text(1000, rows));
   rows.clear();
-  // More than three trainers' first chunks, and not the same number for each.
+  // More rows than three trainers' first chunks, and not equally many for each.
   const std::string test = write_file("linear-test.csv", linear_text(4000, rows));
   const std::string folder = write_file("linear-run", "");
   const std::string exported = write_file("linear.safetensors", "");
@@ -153,7 +153,7 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
         << name;
     EXPECT_TRUE(event.at("auc").is_null());
   }
-  // The sums are taken in the order of the ranks, whoever comes first.
+  // The sums are added in rank order, independent of arrival.
   EXPECT_EQ(last_event(run(with(job, {"--threads", "1", "--json"})), "done").at("test_loss"),
             events.back().at("test_loss"));
   EXPECT_TRUE(last_event(run(with(job, {"--eval-every", "0", "--json"})), "done").at("test_loss").is_null());
@@ -163,7 +163,7 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
   for (const std::string& line : lines_of(text.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
-/// What the error line says behind the file's name.
+/// The error text after the file's name.
 std::string fault_of(const words& arguments, const std::string& path) {
   const std::string line = expect_error(run(arguments), 2);
   const auto place = line.find(path);
@@ -171,7 +171,7 @@ std::string fault_of(const words& arguments, const std::string& path) {
   return place == std::string::npos ? line : line.substr(place + path.size());
 }
 
-/// An editor or `echo >>` leaves such a line.
+/// Editors and `echo >>` leave blank lines at the end.
 TEST(CsvFiles, TellOfBlankLinesOnceAndTrainAsWithout) {
   const std::string text = csv_text(500);
   const auto train = [](const std::string& path, const words& more) {
@@ -204,7 +204,7 @@ TEST(BadFiles, AreRefusedBeforeTraining) {
   EXPECT_EQ(fault_of(csv_job(header), header), " line 1: no column is called city; the nearest is age");
 }
 
-/// What the first pass can see costs no training.
+/// Faults that the first pass can see are found before training.
 TEST(BadFiles, WithTooFewColumnsAtTheirEndAreRefusedBeforeTraining) {
   const std::string path = write_file("short.tsv", criteo_text(40'000) + "1\t2\n");
   const outcome refused = run(with(criteo_job(path), {"--shuffle-rows", "1000", "--json"}));
@@ -213,7 +213,7 @@ TEST(BadFiles, WithTooFewColumnsAtTheirEndAreRefusedBeforeTraining) {
   EXPECT_EQ(refused.out.find("\"event\":\"epoch\""), refused.out.npos) << refused.out;
 }
 
-/// Rows in the tens of thousands, so that the bad one comes up long after training has begun.
+/// Tens of thousands of rows, so that the bad row comes long after training has begun.
 TEST(BadFiles, EndARunThatHasBegunWithTheirPlace) {
   std::string text = criteo_text(40'000);
   const auto place = text.find('\n', text.size() - 2000) + 1;

@@ -1,5 +1,5 @@
-// Goal: `troupe master` and `troupe join` make one run of processes that were started anywhere, in any order, and say
-// plainly why somebody cannot take part. Method: real masters and members on this machine.
+// Goal: `troupe master` and `troupe join` form one run from processes started anywhere, in any order, and say plainly
+// why a process cannot join. Method: real masters and members on this machine.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ words job_of(const words& options) { return with(options, one_server_two_trainer
 
 std::string whole_digest() { return digest_of(run(with({"train", "--json"}, job_of(short_job)))); }
 
-/// An address of this machine where nobody listens.
+/// An address of this machine without a listener.
 std::string free_address() { return links::to_string(links::raw_server().address()); }
 
 words join_to(const std::string& where, const words& more) { return with({"join", where, "--as", "trainer"}, more); }
@@ -70,7 +70,7 @@ TEST(Hosts, GoOnWithWhatProcessesSaved) {
   EXPECT_EQ(several.finish(), whole);
 }
 
-// -- who may not take part --------------------------------------------------------
+// -- members that are refused -----------------------------------------------------
 
 TEST(Hosts, HaveNamesOfOneShortLine) {
   for (const std::string& name : {std::string(65, 'x'), std::string("a\nb"), std::string("a\x1b[31m"),
@@ -116,7 +116,7 @@ TEST(Hosts, ThatComeWhenTheRunHasBegunAreRefused) {
 }
 
 TEST(Hosts, ThatBelieveInAnotherJobAreToldTheFirstDifference) {
-  // The last line has an older spelling of the master's f32.
+  // The last line spells the master's f32 in an older way.
   const std::string same =
       write_file("same.toml", "data = \"tutorial\"\nsteps = 25\nseed = 7\ntrainers = 2\nwire-dtype = \"fp32\"\n");
   const std::string other = write_file("other.toml", "data = \"tutorial\"\nsteps = 25\nseed = 8\ntrainers = 2\n");
@@ -184,7 +184,7 @@ TEST(Hosts, TakeAPortThatIsFree) {
   EXPECT_FINDS(line, "the port is in use");
 }
 
-// -- who leaves before the run has begun ------------------------------------------
+// -- members that leave before the run begins -------------------------------------
 
 TEST(WaitingHosts, ThatDieLeaveTheirPlaceToOthers) {
   gathered_run several(job_of(short_job));

@@ -1,5 +1,5 @@
 // Goal: a model learns from images in IDX files, with the same weights however they are packed and however the program
-// is set up. Method: small images of four classes, each with another bright quarter.
+// is set up. Method: small images of four classes, each with a different bright quarter.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t side = 8;
 constexpr std::size_t classes = 4;
 
-/// Labels are 0, 1, 2, 3, 0, ... Images have 8 x 8 pixels: of 160 to 255 in the quarter of their label, else below 96.
+/// Labels are 0, 1, 2, 3, 0, ... Images have 8 x 8 pixels: 160 to 255 in the quarter of their label, else below 96.
 struct made_images {
   std::string images;
   std::string labels;
@@ -59,7 +59,7 @@ TEST(Images, TeachAModelWithTheSameWeightsInProcesses) {
   const auto done = last_event(whole, "done");
   ASSERT_FALSE(done.empty()) << whole.err;
   EXPECT_EQ(done.at("samples"), 5 * 402);
-  // Who guesses is right about a quarter of the rows, and five deviations more in one of millions of tries.
+  // Guessing is right for about a quarter of the rows; five deviations more occur once in millions of tries.
   const double chance = 1.0 / classes;
   const double deviation = std::sqrt(chance * (1 - chance) / test_images);
   EXPECT_GT(done.at("accuracy").to_number<double>(), chance + 5 * deviation);

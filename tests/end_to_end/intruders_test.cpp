@@ -1,6 +1,6 @@
-// Goal: whoever reaches the master's port without being one of the run's processes does no harm, and both sides are
-// told what is wrong. Method: members with wrong tokens and certificates, and sockets that say anything at all; the run
-// they come to completes with good members every time.
+// Goal: a process that reaches the master's port but does not belong to the run does no harm, and both sides report
+// what is wrong. Method: members with wrong tokens and certificates, and sockets that send arbitrary bytes; each time
+// the run still completes with good members.
 
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -31,7 +31,7 @@ bool ends(links::raw_socket& socket) {
 
 class Intruders : public testing::Test {
  protected:
-  /// Somebody who is not let in, and what both sides say about it.
+  /// Expects that a member is refused, and what both sides report.
   void expect_refusal(gathered_run& several, const words& options, const launch& how, int code,
                       const std::string& they_say, const std::string& master_says) {
     const outcome refused = run(with({"join", several.where(), "--as", "trainer"}, options), how);
@@ -42,7 +42,7 @@ class Intruders : public testing::Test {
     EXPECT_FINDS(line, master_says);
   }
 
-  /// The run is what it would have been.
+  /// Expects that the run completes with its usual result.
   void expect_completes(gathered_run& several) {
     several.join_all(1, 1);
     EXPECT_EQ(several.finish(), digest_of(run(with({"train", "--json"}, short_job))));
@@ -60,7 +60,7 @@ TEST_F(Intruders, WithAnotherTokenAreToldSo) {
   expect_completes(several);
 }
 
-/// A peer that was never let in has recorded nothing, so it is told of no trace.
+/// A peer that was never admitted has recorded nothing, so the error names no trace.
 TEST_F(Intruders, AreToldOfNoTraceOfTheirs) {
   const std::string line =
       expect_error(run({"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"}, with_token()), 1);
@@ -134,7 +134,7 @@ TEST_F(Intruders, InPlainTextAreToldThatTlsIsSpoken) {
 
 TEST_F(Intruders, WithTlsAreToldThatPlainTextIsSpoken) {
   gathered_run several(short_job, {"--insecure"});
-  // The master has the first bytes of TLS, or a reset that came before it read them: it names TLS in both cases.
+  // The master receives the first bytes of TLS, or a reset before it reads them: it names TLS in both cases.
   expect_refusal(several, {}, with_token(), 1, "does not use TLS", "uses TLS");
   expect_completes(several);
 }
@@ -170,7 +170,7 @@ TEST_F(Intruders, InTheMastersPlaceNeedItsNameInTheirCertificate) {
 }
 
 TEST_F(Intruders, DoNotGetBetweenProcessesThatEachHaveACertificate) {
-  // Each has another one, which the others are told of by the master.
+  // Each has its own certificate; the master announces it to the others.
   gathered_run several(with(short_job, tls_options(ours_.issue("master"))), {});
   for (const char* role : {"server", "trainer"})
     several.join(with({"--as", role}, tls_options(ours_.issue(role, 3600, 0, ""))));
@@ -250,7 +250,7 @@ TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
   expect_completes(several);
 }
 
-/// Speaks as a node does until the handshake is over.
+/// Speaks as a node until the handshake is over.
 result<links::hello> shake_hands(links::raw_socket& socket) {
   const auto me = links::connector_role(run_token, nodes::handshake_info("node", "a-session-of-no-node"));
   for (links::handshake_step step = me->begin({});;) {
@@ -272,7 +272,7 @@ class IntrudersWithTheToken : public Intruders {
     EXPECT_TRUE(done) << done.error().message;
   }
 
-  // What comes after the handshake is read in the same way, whatever it is wrapped in.
+  // Data after the handshake are read the same way with and without TLS.
   gathered_run several_{short_job, {"--insecure"}};
   links::raw_socket socket_ = links::raw_socket::to(several_.address());
 };
@@ -297,7 +297,7 @@ TEST_F(IntrudersWithTheToken, CannotMakeTheMasterWaitForAFrameThatNoTunnelSends)
 }
 
 TEST_F(IntrudersWithTheToken, CannotMakeTheMasterTakeAMessageOfTwoGibibytes) {
-  // The actor system's header: 32 bytes, of which the second four are the length, big-endian.
+  // The actor system's header: 32 bytes; the second four are the length, big-endian.
   std::array<std::byte, 32> header{};
   header[4] = std::byte{0x80};
   const links::frame_header_image image =

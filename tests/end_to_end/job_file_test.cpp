@@ -1,5 +1,5 @@
-// Goal: a job file says the same as options do, and what --print-job prints runs the same job. Method: runs and prints
-// jobs both ways, and gives wrong files.
+// Goal: a job file is equivalent to options, and the output of --print-job runs the same job. Method: runs and prints
+// jobs both ways, and tries wrong files.
 
 #include <gtest/gtest.h>
 
@@ -105,7 +105,7 @@ TEST(JobFile, TheExampleIsTheDefaultJob) {
 
 struct wrong_file {
   std::string content;
-  /// What the error line says after the file's name.
+  /// The error text after the file's name.
   std::string said;
 };
 
@@ -155,7 +155,7 @@ std::vector<wrong_file> wrong_files() {
 
 INSTANTIATE_TEST_SUITE_P(JobFile, WrongJobFile, testing::ValuesIn(wrong_files()));
 
-// Only a run finds these out.
+// Only a run finds these faults.
 TEST(JobFile, IsNamedByTheFaultsOfARun) {
   const std::string csv = write_file("wrong.toml", "\nmetrics-csv = '/nowhere/m.csv'\n");
   EXPECT_NE(expect_error(run({"train", csv}), 2).find(csv + ":2: metrics-csv = /nowhere/m.csv: No such file"),

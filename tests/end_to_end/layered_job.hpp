@@ -1,4 +1,4 @@
-// A job of a network given by layers, on images that the test makes: written as a job file, with the words that run it.
+// A job of a network given by layers, on images that the test makes: as a job file, with the command line that runs it.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace troupe::end_to_end {
 
-/// The layers of a file, for images of 1 x 8 x 8 in 4 classes. The biases of convolutions before a batch_norm are left
-/// out: their gradient is only what rounding leaves, which Adam makes as large as any other.
+/// The layers of a file, for images of 1 x 8 x 8 in 4 classes. Convolutions before a batch_norm have no bias: its
+/// gradient is only rounding error, which Adam would scale up.
 inline const std::string convolutions = R"([[layers]]
 kind = "conv2d"
 out_channels = 6
@@ -49,13 +49,13 @@ kind = "linear"
 out = 4
 )";
 
-/// The same with a pair of linear layers at the end, which slices can share.
+/// The same with a final pair of linear layers, which slices can share.
 inline std::string paired_convolutions() {
   const std::string dropout = "kind = \"dropout\"\nrate = 0.3\n";
   return std::string(convolutions).replace(convolutions.find(dropout), dropout.size(), "kind = \"gelu\"\n");
 }
 
-/// `--data` with images of 1 x 8 x 8 in 4 classes, each with another bright quarter.
+/// Writes images of 1 x 8 x 8 in 4 classes, each with a different bright quarter; returns the value of `--data`.
 inline std::string written_images(const std::string& name, std::uint32_t rows) {
   constexpr std::uint32_t side = 8;
   std::string pixels;
@@ -69,7 +69,7 @@ inline std::string written_images(const std::string& name, std::uint32_t rows) {
          write_file(name + ".labels", model::labels_text(rows, 4));
 }
 
-/// The job's file: 201 rows of each of two trainers, so the last of an epoch's 13 batches is short.
+/// Writes the job's file: 201 rows for each of two trainers, so the last of an epoch's 13 batches is short.
 inline std::string layered_job_file(const std::string& layers = convolutions) {
   return write_file("layers.toml", "data = \"" + written_images("train", 402) +
                                        "\"\nclasses = 4\nbatch-size = 16\nepochs = 2\ndense-lr = 0.01\n"

@@ -1,5 +1,5 @@
-// Goal: a network that cannot be is refused before anything is trained, in one line that says which layer, what of it,
-// the limit and what to try, with exit code 2. Method: wrong networks as options and in job files.
+// Goal: an impossible network is refused before training, in one line with the layer, its fault, the limit and a
+// remedy, with exit code 2. Method: wrong networks as options and in job files.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ const std::string all_kinds = [] {
 }();
 const std::string all_keys = alternatives(nn::layer_keys());
 
-/// What is said of a network for images of 1 x 8 x 8 in 4 classes, after the program's name.
+/// Returns the error for a network on images of 1 x 8 x 8 in 4 classes, after the program's name.
 std::string said_of(const std::string& layers, const words& more = {}, std::uint32_t rows = 402) {
   const std::string line = expect_error(run(with({"train", "--data", written_images("train", rows), "--classes", "4",
                                                   "--servers", "0", "--layers", layers},
@@ -75,13 +75,13 @@ constexpr const char* needs_more =
     ", and layer 2 (batch_norm) needs more than one value a channel; use another batch size";
 
 TEST(RefusedBatches, WhoseLastSampleIsAloneAreFoundBeforeTheRun) {
-  // Of 401 rows trainer 0 has 201: ten batches of 20, and one more row.
+  // Of 401 rows, trainer 0 has 201: ten batches of 20, and one row more.
   const std::string said =
       std::string("--batch-size 20: batch 11 of trainer 0 has 1 sample (401 rows over 2 trainers)") + needs_more;
   EXPECT_EQ(said_of(normed, {"--batch-size", "20"}, 401), said);
   EXPECT_EQ(said_of(normed, {"--batch-size", "20", "--steps", "11"}, 401), said);
   EXPECT_EQ(said_of(normed, {"--batch-size", "20", "--accumulate", "2"}, 401), said);
-  // Trainer 1 has 200 rows: of 199 and one.
+  // Trainer 1 has 200 rows: batches of 199 and 1.
   EXPECT_EQ(said_of(normed, {"--batch-size", "199"}, 401),
             std::string("--batch-size 199: batch 2 of trainer 1 has 1 sample (401 rows over 2 trainers)") + needs_more);
   const std::string data = written_images("train", 401);
@@ -100,7 +100,7 @@ TEST(RefusedBatches, OfOneSampleAreFoundBeforeTheRun) {
                     {"--batch-size", "1"}),
             "--batch-size 1: each batch has 1 sample, and layer 0 (batch_norm) of layer 1 needs more than one value a "
             "channel; use another batch size");
-  // An image has many values a channel.
+  // An image has many values per channel.
   const outcome result =
       run({"train", "--data", written_images("train", 20), "--classes", "4", "--batch-size", "1", "--layers",
            R"([{"kind":"batch_norm"},{"kind":"flatten"},{"kind":"linear","out":4}])", "--quiet"});
@@ -127,9 +127,9 @@ TEST(RefusedLayers, OfKindsAndOptionsThatThereAreNot) {
 }
 
 struct wrong_layers {
-  /// From line 4 of the file on.
+  /// The file from line 4 on.
   std::string content;
-  /// What the error line says after the file's name.
+  /// The error text after the file's name.
   std::string said;
 };
 

@@ -1,6 +1,6 @@
-// Goal: a network given by layers is trained with the same result however the program is set up, broken off and gone on
-// with; what is said of it is right. Method: runs of a convolutional network with running statistics and dropout on
-// small images, compared by their digests; closed forms of its sizes.
+// Goal: a network given by layers is trained with the same result however the program is set up, interrupted and
+// resumed; its description is right. Method: digests of a convolutional network with running statistics and dropout on
+// small images; closed forms of its sizes.
 
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST(Layers, GoOnFromTheMiddleOfAnEpochAsIfNothingHadBeen) {
   EXPECT_EQ(digest_of(run(with(job, {"--resume", folder.path(), "--processes"}))), whole);
 }
 
-/// A tensor of the newest checkpoint in a folder, as it is exported.
+/// A tensor of a folder's newest checkpoint, read from an export.
 std::vector<float> exported(const std::string& folder, const std::string& name) {
   const std::string path = folder + "/exported";
   const outcome made = run({"checkpoint", "export", folder, "--output", path, "--force"});
@@ -98,7 +98,7 @@ std::vector<float> exported(const std::string& folder, const std::string& name) 
 }
 
 TEST(Layers, HaveTheirRunningStatisticsInTheCheckpointAndTheDigest) {
-  // A momentum of 0 leaves the statistics as they began, and nothing else different before an evaluation.
+  // A momentum of 0 leaves the statistics at their initial values, and changes nothing else before an evaluation.
   const std::string normed = R"([[layers]]
 kind = "conv2d"
 out_channels = 6
@@ -128,7 +128,7 @@ out = 4
   EXPECT_NE(digests["0.0"], digests["0.1"]);
 }
 
-// A step of rows of which one is so large that the gradient overflows: nothing may change, in any step.
+// One row is so large that its step's gradient overflows: no such step may change anything.
 TEST(Layers, LeaveRunningStatisticsAloneInASkippedStep) {
   std::string rows = "y,a,b\n";
   for (int row = 0; row < 40; ++row) rows += row == 7 ? "1,3e38,3e38\n" : row % 3 == 0 ? "1,0.5,2\n" : "0,-1,1\n";
@@ -156,8 +156,8 @@ TEST(Layers, LeaveRunningStatisticsAloneInASkippedStep) {
 
 // -- what is printed --------------------------------------------------------------------------------------------------
 
-/// Parameters and multiply-adds of each layer of `convolutions`: of a convolution in x out x kernel^2 weights, each
-/// used at every place of the output; of a linear layer in x out weights and a bias.
+/// Parameters and multiply-adds of each layer of `convolutions`: a convolution has in x out x kernel^2 weights, each
+/// used at every output position; a linear layer has in x out weights and a bias.
 struct layer_size {
   const char* kind;
   int parameters;
@@ -237,7 +237,7 @@ TEST(PrintedNetwork, IsReadable) {
 
 // -- sequences --------------------------------------------------------------------------------------------------------
 
-/// LSTMs through the rows of the images.
+/// LSTMs over the rows of the images.
 const std::string through_rows = R"([[layers]]
 kind = "lstm"
 hidden = 12

@@ -1,6 +1,5 @@
-// Goal: where a process has too little of something that the system gives it, a run continues or ends with a line that
-// says what lacks; it never hangs, spins or crashes. Method: limits of address space, descriptors and threads; /proc
-// and /dev that are not there.
+// Goal: where the system gives a process too little of a resource, a run continues or ends with a line that names it;
+// it never hangs, spins or crashes. Method: limits of address space, descriptors and threads; missing /proc and /dev.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,7 +10,7 @@
 
 #include "tests/end_to_end/several.hpp"
 
-// Sanitizers need address space and descriptors of their own, and cannot have such stacks.
+// Sanitizers need extra address space and descriptors, and do not support stacks this large.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 namespace troupe::end_to_end::limits_test {
@@ -19,11 +18,11 @@ namespace {
 
 const words short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
 
-/// Its products are large enough for OpenBLAS.
+/// A job whose products are large enough for OpenBLAS.
 const words multiplies = {"--data",       "synthetic", "--rows",  "100", "--hidden", "512,512",
                           "--batch-size", "512",       "--steps", "3",   "--trace",  "off"};
 
-/// How to run a program of this machine after bash has done `first`.
+/// Arguments of bash that run the program after `first`.
 words after(const std::string& first, const words& arguments) {
   return with({"-c", first + " && exec \"$@\"", "bash", TROUPE_PROGRAM}, arguments);
 }
@@ -40,9 +39,9 @@ outcome run_limited(const std::string& limits, const words& arguments) {
 // -- address space ------------------------------------------------------------------------
 
 struct space_case {
-  const char* limit;  ///< of bash's ulimit, in KiB
+  const char* limit;  ///< for bash's ulimit, in KiB
   const char* threads;
-  bool fits;  ///< in one process; false, and of several: it depends on the libraries of the machine
+  bool fits;  ///< in one process; false, or several processes: depends on this machine's libraries
 };
 
 void PrintTo(const space_case& one, std::ostream* out) { *out << one.limit << ", " << one.threads << " threads"; }
@@ -69,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LittleAddressSpace,
                                          space_case{"-v 1200000", "16", false}, space_case{"-v 2500000", "16", true},
                                          space_case{"-d 300000", "2", false}));
 
-/// The leader multiplies nothing, so it takes no buffers: it would leave no room for what its roles may take.
+/// The leader computes no products, so it reserves no buffers, which would leave no room for its roles.
 TEST(ProcessesInLittleAddressSpace, RunWhereOneProcessDoes) {
   const words job = with({"train", "--json", "--threads", "16"}, multiplies);
   const std::string expected = digest_of(run(job));
@@ -77,7 +76,7 @@ TEST(ProcessesInLittleAddressSpace, RunWhereOneProcessDoes) {
   EXPECT_EQ(digest_of(run_limited("-v 2500000", with(job, {"--processes"}))), expected);
 }
 
-/// Links' shared memory leaves room for tables and stacks: so no limit fails between two that do not.
+/// Links' shared memory leaves room for tables and stacks: no limit fails between two that work.
 TEST(ProcessesInLittleAddressSpace, LeaveRoomBesideTheirLinks) {
   for (const char* limit : {"-v 1290000", "-v 1300000", "-v 1310000", "-v 1320000"}) {
     const outcome ended = run_limited(limit, with({"train", "--json", "--threads", "1", "--processes"}, multiplies));
@@ -130,7 +129,7 @@ TEST(TooFewThreads, AreSaidWithTheOption) {
 
 class MissingFiles : public testing::Test {
  protected:
-  /// Runs the program in a mount namespace of its own, after `umount` has hidden something.
+  /// Runs the program in its own mount namespace, after `umount` has hidden something.
   static outcome run_without(const std::string& umount, const words& arguments) {
     launch how;
     how.program = "/usr/bin/unshare";

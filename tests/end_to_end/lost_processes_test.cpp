@@ -1,5 +1,5 @@
-// Goal: when a process of a run dies or falls silent, all others end within the time that is promised, say who it was
-// and what to do, and leave nothing behind. Method: SIGKILL and SIGSTOP, in mid-run, of each kind of process.
+// Goal: when a process of a run dies or falls silent, all others end within the promised time, name it and a remedy,
+// and leave nothing behind. Method: SIGKILL and SIGSTOP during the run, for each kind of process.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// From the death of a process, at `begin`, to the end of the last of the others: what `--dead-after` says until
-/// silence is noticed (by default 5 s), and then some tenths of a second. What a machine that is busy or slow may take
-/// is no fault; a run that waits for the dead for longer than that would wait for ever.
+/// From the death of a process, at `begin`, to the end of the last of the others: the `--dead-after` time until silence
+/// is noticed (5 s by default), and then some tenths of a second. Delays of a busy or slow machine are not a fault; a
+/// run that waits longer than this bound for the dead process would wait for ever.
 void expect_end_in_time(clock::time_point begin, const words& timeout_options = {}) {
   const std::chrono::duration<double> taken = clock::now() - begin;
   testing::Test::RecordProperty("seconds", std::to_string(taken.count()));
@@ -29,7 +29,7 @@ void expect_end_in_time(clock::time_point begin, const words& timeout_options = 
 
 const words two_each = {"--servers", "2", "--trainers", "2"};
 
-/// Where children find the master: nobody listens there when the run is over.
+/// The master's address that a child was given: it has no listener once the run is over.
 links::endpoint master_of(pid_t child) {
   const std::string name = "TROUPE_MASTER=";
   for (const std::string& one : proc_words(child, "environ"))
@@ -38,8 +38,8 @@ links::endpoint master_of(pid_t child) {
   return {};
 }
 
-/// Looks for `trainer 1 (host a, pid 17) died in step 8: ...` or, if it was silent, `... lost its connection in step 8:
-/// ...; continue from the last checkpoint: COMMAND`.
+/// Expects `trainer 1 (host a, pid 17) died in step 8: ...` or, if it was silent, `... lost its connection in step 8:
+/// ...; go on from the last checkpoint: COMMAND`.
 void expect_obituary(const std::string& text, const std::string& who, const std::string& command) {
   const std::regex expected(
       ".*" + who +
@@ -48,7 +48,7 @@ void expect_obituary(const std::string& text, const std::string& who, const std:
   EXPECT_TRUE(std::regex_search(text, expected)) << text;
 }
 
-/// As they follow a command.
+/// The options as they follow a command.
 std::string as_text(const words& options) {
   std::string text;
   for (const std::string& one : options) text += " " + one;
@@ -93,7 +93,7 @@ TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   const links::endpoint master = master_of(lost);
   const auto begin = clock::now();
   ASSERT_EQ(kill(lost, GetParam().signal), 0);
-  const outcome ended = running.finish();  // of the last process
+  const outcome ended = running.finish();  // of all processes
   expect_end_in_time(begin, GetParam().timeout_options);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.exit_code, 1);
@@ -114,7 +114,7 @@ TEST(LostMasterTiming, EndsItsProcessesInTime) {
   const links::endpoint master = master_of(process_of(running, "server 0"));
   const auto begin = clock::now();
   running.send(SIGKILL);
-  const outcome ended = running.finish();  // of the last process
+  const outcome ended = running.finish();  // of all processes
   expect_end_in_time(begin);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.signal, SIGKILL);
@@ -137,7 +137,7 @@ TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
   EXPECT_EQ(digest_of(resumed), digest_of(run(with({"train", "--steps", end}, job))));
 }
 
-// -- that have joined from elsewhere --------------------------------------------------
+// -- members that joined from elsewhere -----------------------------------------------
 
 class LostHostTiming : public testing::TestWithParam<loss_case> {
  protected:

@@ -1,6 +1,6 @@
-// Goal: batches that pass through the network in micro-batches train what they should, with one result however the
-// program is set up. Method: reference runs (parity_test.cpp) know the numbers; here are digests of one job set up
-// differently, and losses where only rounding may differ from those of whole batches.
+// Goal: batches that pass through the network in micro-batches train correctly, with one result however the program is
+// set up. Method: reference runs (parity_test.cpp) check the numbers; this file compares digests of one job set up
+// differently, and losses where only rounding may differ from whole batches.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,8 @@ TEST(MicroBatches, GoOnFromTheMiddleOfAnEpochAndOnlyAsManyAsBefore) {
   EXPECT_FINDS(line, "--micro-batches 2");
 }
 
-/// Without batch statistics, only the order of sums differs: also with dropout, whose masks do not depend on the cut.
+/// Without batch statistics, only the order of sums differs; also with dropout, whose masks do not depend on the
+/// splitting.
 TEST(MicroBatches, OfALayerThatLooksAtSamplesAloneLearnWhatWholeBatchesDo) {
   const words job = layered_job(R"([[layers]]
 kind = "flatten"
@@ -67,7 +68,7 @@ out = 4
   }
 }
 
-/// Tables get one lookup and one gradient a step. The tutorial's batches are of few samples: some parts are empty.
+/// Tables have one lookup and one gradient a step. The tutorial's batches have few samples: some parts are empty.
 TEST(MicroBatches, HaveTheTablesOfWholeBatches) {
   for (const words& job :
        {words{"train", "--json", "--data", "tutorial", "--epochs", "3", "--device", "cpu"},
@@ -84,7 +85,7 @@ TEST(MicroBatches, HaveTheTablesOfWholeBatches) {
 const std::string synchronized_norm =
     R"([{"kind": "batch_norm", "synchronized": true}, {"kind": "flatten"}, {"kind": "linear", "out": 4}])";
 
-/// 402 rows over 4 trainers: in the last step of an epoch, two have 5 samples and two have 4, of 5 micro-batches.
+/// 402 rows over 4 trainers: in an epoch's last step, two have 5 samples and two have 4, in 5 micro-batches.
 TEST(MicroBatches, WaitForTheOtherRanksStatisticsAlsoWhereTheyHaveNone) {
   const words job = {"train",        "--json", "--data",          written_images("train", 402),
                      "--classes",    "4",      "--servers",       "0",

@@ -1,5 +1,5 @@
-// Goal: names of the system that are not UTF-8, which it allows, and those with characters that move a terminal's
-// cursor neither end a run nor spoil what it leaves. Method: folders and files with such names, made here.
+// Goal: names that are not UTF-8, which the system allows, and names that move a terminal's cursor, neither end a run
+// nor spoil its output. Method: folders and files with such names.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ const words columns = {"--columns", R"([{"name": "y", "kind": "label"}, {"name":
 
 class Names : public testing::Test {
  protected:
-  /// A file of rows under a name that is not UTF-8, and the start of a job with them.
+  /// Writes rows to a file of this name; returns the start of a job that reads it.
   words job_with(const std::string& name) const {
     const std::string path = place_.path() + "/" + name;
     std::ofstream rows(path);
@@ -43,7 +43,7 @@ class Names : public testing::Test {
   const temporary_trace place_;
 };
 
-/// Expects that all that the program wrote to standard output is JSON in UTF-8, and that nothing moves a cursor.
+/// Expects that all standard output is JSON in UTF-8, and that nothing moves a cursor.
 void expect_clean(const outcome& from) {
   EXPECT_EQ(find_non_utf8(from.out), std::string::npos) << from.out;
   EXPECT_EQ(find_non_utf8(from.err), std::string::npos) << from.err;
@@ -128,7 +128,7 @@ TEST_F(Names, OfTheSystemThatAreNoFolderAreNotMade) {
   EXPECT_FALSE(fs::exists(none));
 }
 
-/// What the metadata say is what a verdict about the run rests on: damaged ones accuse no actor.
+/// A verdict about a run rests on the metadata: damaged metadata accuse no actor.
 TEST_F(Names, ThatAreLostFromARecordingMakeNoVerdict) {
   const std::string traces = folder("traces");
   const words job = with(job_with("rows.csv"), {"--steps", "20", "--trace", "payload", "--trace-dir", traces});

@@ -1,6 +1,6 @@
-// Goal: settings that say where and how a run computes, and not what, change no bit of its weights, whatever the job
-// and however they meet: servers, processes, threads, traces, checkpoints with and without memory, a resume.
-// Method: jobs and settings drawn from a seed. The runs of a job must end, with the same digest.
+// Goal: settings that say where and how a run computes, not what, change no bit of its weights, for any job and any
+// combination: servers, processes, threads, traces, checkpoints with and without memory, a resume.
+// Method: jobs and settings drawn from a seed. All runs of a job must end with the same digest.
 
 #include <gtest/gtest.h>
 
@@ -19,12 +19,12 @@ namespace {
 const words whole_run = {"--steps", "12"};
 const words half_run = {"--steps", "6"};
 
-/// Draws options.
+/// Draws random options.
 class drawing {
  public:
   explicit drawing(std::uint32_t seed) : random_(seed) {}
 
-  /// Adds one of the choices, in `percent` of all cases.
+  /// Adds one of the choices with a probability of `percent`.
   void maybe(words& all, unsigned percent, const std::vector<words>& choices) {
     if (is(percent)) one_of(all, choices);
   }
@@ -39,7 +39,7 @@ class drawing {
   std::mt19937 random_;
 };
 
-/// A job, but for its steps.
+/// Draws a job without its number of steps.
 words draw_job(drawing& draw, const std::string& device) {
   constexpr const char* normalised = R"([{"kind": "linear", "out": 16}, {"kind": "batch_norm"}, {"kind": "relu"},
                                          {"kind": "dropout", "rate": 0.3}, {"kind": "linear", "out": 1}])";
@@ -65,7 +65,7 @@ words draw_job(drawing& draw, const std::string& device) {
   return job;
 }
 
-/// `folder`: of the run's own.
+/// `folder`: used by this run only.
 words draw_settings(drawing& draw, bool on_cards, const std::string& folder) {
   words settings;
   draw.maybe(settings, 50, {{"--servers", "2"}, {"--servers", "3"}});
@@ -81,7 +81,7 @@ words draw_settings(drawing& draw, bool on_cards, const std::string& folder) {
   return settings;
 }
 
-/// Saving in `folder`.
+/// Options for saving in `folder`.
 words draw_checkpoints(drawing& draw, const std::string& folder) {
   words saving = {"--save", folder};
   draw.maybe(saving, 80, {{"--checkpoint-every", "1"}, {"--checkpoint-every", "4"}, {"--checkpoint-seconds", "0.001"}});
@@ -89,7 +89,7 @@ words draw_checkpoints(drawing& draw, const std::string& folder) {
   return saving;
 }
 
-/// Trains, and returns the digest; empty: some setting does not go with the job, and was refused.
+/// Trains, and returns the digest; empty if some setting does not go with the job and was refused.
 std::string digest_unless_refused(const words& options) {
   SCOPED_TRACE(testing::PrintToString(options));
   const outcome ended = run(with({"train", "--json", "--quiet"}, options));
@@ -99,7 +99,7 @@ std::string digest_unless_refused(const words& options) {
   return ended.exit_code == 0 ? digest_of(ended) : std::string();
 }
 
-/// TROUPE_DRAWN_JOBS: so many jobs instead of a few.
+/// TROUPE_DRAWN_JOBS: the number of jobs, 40 by default.
 void change_no_bit(const std::string& device) {
   const char* wanted = std::getenv("TROUPE_DRAWN_JOBS");
   const int jobs = wanted != nullptr ? std::stoi(wanted) : 40;
@@ -121,7 +121,7 @@ void change_no_bit(const std::string& device) {
       if (draw.is(70)) settings = with(settings, draw_checkpoints(draw, folder / "whole"));
       compare(digest_unless_refused(with(with(job, whole_run), settings)), expected, settings);
       if (!draw.is(50)) continue;
-      // Interrupted, and gone on with elsewhere.
+      // Interrupted, and resumed with other settings.
       settings = with(draw_settings(draw, on_cards, folder / "half_traces"), draw_checkpoints(draw, folder / "half"));
       if (digest_unless_refused(with(with(job, half_run), settings)).empty()) continue;
       const words on = with(draw_settings(draw, on_cards, folder / "other_traces"), {"--resume", folder / "half"});

@@ -1,6 +1,6 @@
-// Goal: the transformer of apps/examples/next_word.toml learns the text that its script makes, with the same result in
-// processes, in stages and resumed, on CUDA devices too; a row that is no text is refused by line and column. Method:
-// short runs compared by digest, and the entropy of the grammar. That its losses are PyTorch's: parity_test.cpp.
+// Goal: the transformer of apps/examples/next_word.toml learns the text that its script generates, with the same result
+// in processes, in stages and resumed, also on CUDA devices; a row that is not text is refused by line and column.
+// Method: short runs compared by digest, and the entropy of the grammar. parity_test.cpp compares losses with PyTorch.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace troupe::end_to_end::next_word_test {
 namespace {
 
-/// What the example's script writes.
+/// The output of the example's script.
 std::string rows_of_text(int rows) {
   const std::string command = "sh " TROUPE_EXAMPLES "/next_word.sh " + std::to_string(rows);
   const std::unique_ptr<FILE, int (*)(FILE*)> out(popen(command.c_str(), "r"), pclose);
@@ -28,7 +28,7 @@ std::string rows_of_text(int rows) {
   return text;
 }
 
-/// The example on these rows.
+/// The arguments that train the example on these rows.
 words example(const std::string& rows) {
   return {"train", TROUPE_EXAMPLES "/next_word.toml", "--data", "csv:" + write_file("next_word.csv", rows)};
 }
@@ -37,7 +37,7 @@ TEST(NextWord, IsPredictedAlmostAsWellAsTheGrammarAllows) {
   const outcome result = run(with(example(rows_of_text(4000)), {"--json", "--device", "cpu", "--trainers", "1"}));
   const auto epochs = events_of(result, "epoch");
   ASSERT_EQ(epochs.size(), 4U) << result.err;
-  const auto loss = epochs.back().at("loss").to_number<double>();  // PyTorch's is 0.62 by then
+  const auto loss = epochs.back().at("loss").to_number<double>();  // PyTorch reaches 0.62
   EXPECT_LT(loss, 0.75) << "log(64) / 7 is 0.594, log(16) is 2.77";
   EXPECT_GT(loss, 0.55);
 }
@@ -68,7 +68,7 @@ TEST(NextWord, HasTheNetworkOfTheReferenceRun) {
   EXPECT_NE(run(with(job, {"--layers", R"([{"kind":"linear","out":16}])"})).out, printed.out);
 }
 
-/// The row of 100 in line 52 has another number in its sixth column.
+/// 100 rows; the row in line 52 has `number` in its sixth column.
 std::string with_wrong_word(const std::string& number) {
   std::string text = rows_of_text(100);
   std::size_t at = 0;

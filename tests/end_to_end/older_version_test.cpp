@@ -1,6 +1,6 @@
-// What an earlier version recorded and saved is read as it was then. The folder older_version has a run of 3 steps of
-// the tutorial's job (seed 1, two trainers, one server, --trace payload), what its analyses said of it then, and the
-// checkpoint at its end.
+// Files that an earlier version recorded and saved are read as they were then. The folder older_version has a run of 3
+// steps of the tutorial's job (seed 1, two trainers, one server, --trace payload), its analyses at the time, and its
+// final checkpoint.
 
 #include <gtest/gtest.h>
 
@@ -24,12 +24,12 @@ namespace {
 const std::string folder = TROUPE_OLDER_VERSION;
 const std::string recorded = folder + "/recorded.log";
 
-// What the earlier version said, where the instruction set was AVX2.
+// Results of the earlier version with the instruction set AVX2.
 constexpr const char* digest_of_3_steps = "a87ddc2b9138fb08";
 constexpr const char* digest_of_6_steps = "94b7c96405e61653";
 constexpr double loss_of_6_steps = 2.5439298670256547;
 
-/// Whether this machine computes the bits of the one where the run was recorded.
+/// Whether this machine computes the same bits as the one that recorded the run.
 bool has_the_same_bits() {
   return digest_of(run({"train", "--json", "--data", "tutorial", "--seed", "1", "--steps", "3"})) == digest_of_3_steps;
 }
@@ -44,7 +44,7 @@ TEST_P(OlderVersion, AnAnalysisOfItsRecordingSaysTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(, OlderVersion, testing::Values("summary", "critical-path", "check"));
 
-/// How many recorded messages of one type there are, each of which is made again and then has the same content.
+/// Counts the recorded messages of one type; expects that each is made again with the same content.
 template <class Message>
 std::size_t made_again(const trace::recording& from) {
   std::size_t count = 0;
@@ -58,7 +58,7 @@ std::size_t made_again(const trace::recording& from) {
     if constexpr (protocol::traits_v<Message>.added == 0) {
       EXPECT_EQ(after.fields, before.fields);
       EXPECT_EQ(after.fields_digest, before.fields_digest);
-    } else {  // behind them there is what the message has got since, as a new message has it
+    } else {  // fields added since are appended, with a new message's values
       const std::string fresh = protocol::content_of(Message(), true).fields;
       const std::size_t size = before.fields.size();
       EXPECT_LT(size, after.fields.size());
@@ -113,7 +113,7 @@ TEST(OlderVersionsCheckpoint, IsGoneOnFrom) {
   }
 }
 
-// As of a version that did not have the setting yet.
+// The checkpoint of a version without the setting.
 TEST(OlderVersionsCheckpoint, IsGoneOnFromWithoutALaterSetting) {
   const temporary_trace copy;
   std::filesystem::copy(folder + "/checkpoint", copy.path(), std::filesystem::copy_options::recursive);

@@ -1,5 +1,5 @@
-// Goal: no command overwrites a file that it reads, whichever option names the output, and by whatever name: every
-// input is what it was, and the error says what the file is.
+// Goal: no command overwrites a file that it reads, whichever option names the output, and by any name: every input
+// stays unchanged, and the error says what the file is.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class inputs {
   void write(const std::string& name, std::string_view content) const {
     fs::rename(write_file("outputs_test.made", content), path(name));
   }
-  /// Another name for the same bytes.
+  /// Makes another name for the same file.
   std::string second_name_of(const std::string& file) const {
     const std::string name = path("second_name");
     fs::remove(name);
@@ -57,8 +57,8 @@ class inputs {
   model::checkpoint_folder folder_;
 };
 
-/// Expects that `command` refuses to write to `file`, which is `what` to it, and to its second name, and leaves it
-/// alone.
+/// Expects that `command` refuses to write to `file`, which the error calls `what`, and to its second name, and leaves
+/// it unchanged.
 void expect_kept(const inputs& in, const std::string& file, const std::string& what,
                  const std::function<words(const std::string&)>& command) {
   const std::string before = read_file(file);
@@ -85,7 +85,7 @@ TEST(Outputs, OfTrainingAreNotWrittenOverItsInputs) {
                           in.path("token"), "--quiet"}));
 }
 
-/// The files of the newest checkpoint in `saved`, which is of step 10.
+/// The files of the newest checkpoint in `saved`, at step 10.
 std::vector<std::string> files_of_checkpoint(const std::string& saved) {
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(saved))
@@ -125,7 +125,7 @@ TEST(Outputs, OfAnExportAreNotWrittenOverTheCheckpoint) {
   for (const std::string& file : files_of_checkpoint(saved)) {
     const std::string second_name = in.second_name_of(file);
     const std::string before = read_file(second_name);
-    // The export would go to a second name of one of the checkpoint's own files.
+    // The export is directed to a second name of one of the checkpoint's own files.
     const std::string line = expect_error(run({"checkpoint", "export", saved, "--force", "-o", second_name}), 2);
     EXPECT_FINDS(line, "is a file of the checkpoint that is read");
     EXPECT_EQ(read_file(file), before);

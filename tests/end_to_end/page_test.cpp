@@ -1,4 +1,4 @@
-// Where the live page is told and what lets a browser in.
+// Where the live page's address is reported, and what admits a browser.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ class ServedPage : public testing::Test {
 
   words serve(const words& more = {}) const { return with({"trace", "serve", trace_.path()}, more); }
 
-  /// The address that is printed, once it serves.
+  /// The printed address, once the page is served.
   static std::string address(program& serving) {
     EXPECT_TRUE(serving.wait_for_output("\n")) << serving.error();
     return serving.output();

@@ -1,6 +1,5 @@
-// Goal: `troupe parity` accepts every reference run whatever the number of servers and threads, notices a single number
-// that is different, and refuses what is no reference run without harm. Method: the files themselves, and altered
-// copies.
+// Goal: `troupe parity` accepts every reference run with any number of servers and threads, notices a single different
+// number, and refuses other files without harm. Method: the files themselves, and altered copies.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +14,7 @@ namespace {
 
 constexpr std::size_t length_bytes = 8;
 
-/// A safetensors file taken apart: its JSON header, and the tensors behind it.
+/// The parts of a safetensors file: its JSON header, and the tensors after it.
 struct safetensors {
   std::string header;
   std::string data;
@@ -35,7 +34,7 @@ struct safetensors {
     return bytes + header + data;
   }
 
-  /// Puts `text` in the place of the first `what` of the header.
+  /// Replaces the first `what` in the header by `text`.
   safetensors& replace(const std::string& what, const std::string& text) {
     const std::size_t at = header.find(what);
     EXPECT_NE(at, std::string::npos) << what;
@@ -79,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
       return file.substr(0, file.find('.')) + "_servers_" + one.param.servers;
     });
 
-/// Runs the parity of a network given as layers, and expects it within the limit.
+/// Runs the parity of a network given by layers, and expects it within the limit.
 void expect_layers_accepted(const std::string& name, const words& more) {
   SCOPED_TRACE(name + " " + testing::PrintToString(more));
   const outcome result = run(with({"parity", reference_run(name + ".safetensors"), "--json"}, more));
@@ -127,7 +126,7 @@ TEST(Parity, IsReadable) {
   EXPECT_FINDS(layers.out, "\neval error");
 }
 
-/// A file with the first number of a tensor of type F64 replaced.
+/// A file in which the first number of an F64 tensor is replaced.
 std::string with_number(const std::string& tensor, double value, safetensors file = tutorial()) {
   const auto header = boost::json::parse(file.header);
   const auto begin = header.at(tensor).at("data_offsets").at(0).to_number<std::size_t>();
@@ -164,7 +163,7 @@ TEST(Parity, NoticesOneNumberOfANetworkOfLayers) {
     return write_file("file", with_number(tensor, 17.0, file_of("batch_norm_features")));
   };
   expect_difference(altered("final.layer.0.weight"), "dense weight 0");
-  // Running statistics: 16 means and variances of layer 1, then layer 4's.
+  // Running statistics: 16 means and variances of layer 1, then those of layer 4.
   expect_difference(altered("final.layer.4.running_var"), "running statistic 40");
   expect_difference(altered("eval.output"), "sample 0, output 0");
 }

@@ -1,4 +1,4 @@
-// Goal: where steps of a pipeline overlap, each stage trains with the weights that PipeDream has, whatever the
+// Goal: where steps of a pipeline overlap, each stage trains with the weights that PipeDream uses, whatever the
 // placement. Method: PyTorch's float64 reference runs (tests/reference_runs/pipedream), and digests of the same job.
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ words streamed(const std::string& stages, const words& further = {}) {
   return with({"--pipeline", stages, "--schedule", "pipedream"}, further);
 }
 
-/// With tables on servers; an epoch has 122 steps, the last one with a short batch of some trainers.
+/// Has tables on servers; an epoch has 122 steps, the last one with a short batch for some trainers.
 words adult(const std::string& steps = "40") {
   return {"train", "--json", "--data", "adult", "--steps", steps, "--hidden", "24,12", "--device", "cpu"};
 }
@@ -47,7 +47,7 @@ TEST(Pipedream, TrainsWhatPyTorchDoes) {
   EXPECT_EQ(other.exit_code, 1) << "what does not overlap has other weights" << other.out;
 }
 
-/// Rows are looked up as old as the first stage's weights, and get their gradients in the order of the steps.
+/// Looked-up rows are as old as the first stage's weights, and get their gradients in step order.
 TEST(Pipedream, TrainsTablesAsPyTorchDoes) {
   for (const reference_job& one : {reference_job{"tables_0_2", "2", "0,2"},
                                    {"tables_0_3", "2", "0,3"},
@@ -79,13 +79,13 @@ TEST(Pipedream, TellsHowStaleItIs) {
   for (const int stages : {2, 4}) {
     const auto done = last_event(run(with(adult(), streamed(std::to_string(stages)))), "done");
     EXPECT_EQ(done.at("staleness_max").to_number<int>(), stages - 1);
-    // The first steps lack less: 0, 1, ... updates.
+    // The first steps lag behind by fewer updates: 0, 1, ...
     const double lacking = 40.0 * (stages - 1) - (stages - 1) * stages / 2.0;
     EXPECT_DOUBLE_EQ(done.at("staleness_mean").to_number<double>(), lacking / 40);
   }
 }
 
-/// The pipeline is empty at a checkpoint, so that the run goes on from there as it would have.
+/// The pipeline is empty at a checkpoint, so the run resumes from there unchanged.
 TEST(Pipedream, IsResumedWhereItWasEmpty) {
   const model::checkpoint_folder whole_folder;
   const words saving = {"--checkpoint-every", "15", "--save"};
@@ -98,7 +98,7 @@ TEST(Pipedream, IsResumedWhereItWasEmpty) {
   EXPECT_EQ(digest_of(resumed), whole) << resumed.err;
 }
 
-/// Its weights are those of its stages.
+/// The weights belong to the stages that they were saved with.
 TEST(Pipedream, IsResumedWithItsOwnStagesOnly) {
   const model::checkpoint_folder folder;
   ASSERT_EQ(run(with(adult("20"), streamed("3", {"--save", folder.path()}))).exit_code, 0);
@@ -164,7 +164,7 @@ TEST(Pipedream, ThatCannotBeIsRefused) {
             std::string::npos);
 }
 
-/// Steps overlap in the trace: what reads it finds nothing wrong, and the same run again.
+/// Steps overlap in the trace: its readers find no fault, and replays reproduce the run.
 TEST(Pipedream, IsTracedAndReplayed) {
   const model::checkpoint_folder traces;
   run(with(adult("20"),

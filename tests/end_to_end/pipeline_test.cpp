@@ -1,6 +1,6 @@
-// Goal: networks cut into the stages of a pipeline train what whole ones do, bit by bit, however the run is set up.
-// Method: the digest of the same job without stages, with the same micro-batches. Reference runs (parity_test.cpp) know
-// that one's numbers.
+// Goal: networks split into the stages of a pipeline train like whole ones, bit by bit, however the run is set up.
+// Method: compares with the digest of the same job without stages, with the same micro-batches. Reference runs
+// (parity_test.cpp) check the numbers of that job.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -73,7 +73,7 @@ TEST(Pipeline, OfAnMlpTakesImages) {
   EXPECT_EQ(digest_of(run(with(job, stages("3")))), digest_of(run(job)));
 }
 
-/// The first stage has no step left: its wish for the others' states may come before their order to train.
+/// The first stage has no step left: its request for the others' states may arrive before their order to train.
 TEST(Pipeline, IsResumedAfterItsLastStep) {
   const words job = {"train", "--json", "--data", "tutorial", "--epochs", "2", "--hidden", "8", "--micro-batches", "2"};
   const model::checkpoint_folder folder;
@@ -112,7 +112,7 @@ TEST(Pipeline, LearnsWithStaleRowsAsTheWholeNetworkDoes) {
   EXPECT_EQ(done.at("steps").to_number<int>(), 40);
 }
 
-/// A row in each epoch has no finite loss: every stage of every replica leaves its step out.
+/// One row in each epoch has no finite loss: every stage of every replica skips its step.
 TEST(Pipeline, LeavesAStepOutInAllStages) {
   std::string rows = "y,a,b\n";
   for (int row = 0; row < 40; ++row)
@@ -217,7 +217,7 @@ TEST(Pipeline, TellsWhatFewMicroBatchesCost) {
       << ended.err;
 }
 
-/// A recording tells the passes of each stage: as many forward as back, in the order of the schedule.
+/// A recording shows the passes of each stage: equally many forward and backward, in the schedule's order.
 TEST(Pipeline, IsTracedPassByPass) {
   const model::checkpoint_folder traces;
   const outcome ended = run({"train", "--data", "adult", "--steps", "20", "--pipeline", "2", "--micro-batches", "4",

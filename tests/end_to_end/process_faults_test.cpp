@@ -1,6 +1,6 @@
-// Goal: what goes wrong within a process ends the run at once with its place if it would come back, and costs an
-// attempt if it would not; and a process that wakes after its run has gone on without it changes nothing. Method:
-// exceptions and aborts at messages, SIGCONT after the next attempt has begun.
+// Goal: a fault within a process ends the run at once and names its location if it would recur, and else costs an
+// attempt; a process that wakes after its run has continued without it changes nothing. Method: exceptions and aborts
+// at messages, SIGCONT after the next attempt has begun.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -89,9 +89,9 @@ INSTANTIATE_TEST_SUITE_P(An, FaultOf,
                                          place_of_fault{"allreduce", 20, "allreduce"}),
                          name_of_place);
 
-// -- who dies when all is done ------------------------------------------------------------
+// -- deaths when all is done --------------------------------------------------------------
 
-/// Some processes have heard of the end and have gone, and others have not.
+/// Some processes have received the end and are gone, others have not.
 TEST(Death, AmidTheEndOfARunLosesNothing) {
   const words brief = {"train", "--json", "--processes", "--data", "tutorial", "--steps", "40", "--seed", "7"};
   const std::string expected = digest_of(run(brief));
@@ -109,7 +109,7 @@ TEST(Death, AmidTheEndOfARunLosesNothing) {
   }
 }
 
-/// People are told each epoch once, too; of short ones they see a few.
+/// Text output, too, reports each epoch once; of short epochs it shows only a few.
 TEST(Death, OfTheLeaderTellsNoEpochTwice) {
   const model::checkpoint_folder folder;
   program running({"train", "--data", "adult", "--epochs", "6", "--batch-size", "16", "--hidden", "16", "--save",
@@ -126,9 +126,9 @@ TEST(Death, OfTheLeaderTellsNoEpochTwice) {
   }
 }
 
-// -- who wakes after his place was given to others ---------------------------------------
+// -- processes that wake after their replacement -----------------------------------------
 
-/// Of checkpoints' folders, without the letters by which each save is told from others.
+/// Entries of a checkpoint folder, without the letters that distinguish saves.
 words entries_without_marks(const std::string& folder) {
   constexpr std::size_t step_letters = std::string_view("step-000000000000").size();
   words all = model::entries_of(folder);
@@ -138,7 +138,7 @@ words entries_without_marks(const std::string& folder) {
 }
 
 TEST(Zombie, OfARunThatHasGoneOnChangesNothing) {
-  // 1,800 steps, of which 1,700 are left when the process is stopped.
+  // 1,800 steps, of which 1,700 remain when the process is stopped.
   const words job = {"--data", "tutorial", "--epochs", "600", "--seed", "7"};
   const auto options = [&](const std::string& folder) {
     return with(with(job, two_each), {"--save", folder, "--checkpoint-every", "100", "--rejoin-timeout", "0.5"});

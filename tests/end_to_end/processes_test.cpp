@@ -1,5 +1,5 @@
-// Goal: `--processes` changes where a run happens and nothing else: results, checkpoints, errors and signals are those
-// of one process. Method: the same jobs both ways, and a look at the processes while they run.
+// Goal: `--processes` changes only where a run happens: results, checkpoints, errors and signals are those of one
+// process. Method: the same jobs both ways, and a look at the processes while they run.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -66,7 +66,7 @@ TEST(Bench, MeasuresLookupsOverPlainAndEncryptedLinks) {
   }
 }
 
-// Of five rows, every other step has none for two of three trainers, which wait for no rows then.
+// With five rows, two of three trainers have no batch in every other step, and then wait for no rows.
 TEST(Processes, MayBeAheadOfTheOthersWithoutABatch) {
   model::checkpoint_folder folder;
   std::string rows = "c,y\n";
@@ -121,7 +121,7 @@ TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
     };
     const double alone = peak_of(run(options));
     EXPECT_GT(alone, 1);
-    // The shell has waited for a program that took 256 MiB, and becomes `troupe`.
+    // The shell has waited for a program that used 256 MiB, and becomes `troupe`.
     const words line = {"-c", "dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null && exec \"$@\"", "sh",
                         TROUPE_PROGRAM};
     launch shell;
@@ -161,7 +161,7 @@ TEST(Processes, ASecondRunThatSavesInTheSameFolderNamesTheFirst) {
   EXPECT_EQ(first.finish().exit_code, 0);
 }
 
-// What everybody may read of a process: nothing that lets them in.
+// What every user can read about a process must not admit them to the run.
 TEST(Processes, ShowRoleAndRankAndNeitherTokenNorAddress) {
   program running(train_in_processes(with(endless, two_each)));
   ASSERT_TRUE(running.wait_for_output(trains));
@@ -180,7 +180,7 @@ TEST(Processes, TakePartOnlyWhereTheyWereStarted) {
   EXPECT_FINDS(line, "use 'troupe join'");
 }
 
-/// What the processes that a test starts may write to one file, until it goes.
+/// Limits the size of files that the test's child processes write, for its lifetime.
 class file_size_limit {
  public:
   explicit file_size_limit(rlim_t bytes) {
@@ -222,7 +222,7 @@ TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
   EXPECT_FINDS(line, "File too large");
 }
 
-// As its environment and command line could be copied: no option of theirs is left unheeded.
+// Their environment and command line can be copied: so no option may be ignored.
 TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
   launch how = with_token();
   how.environment.emplace_back("TROUPE_MASTER", "127.0.0.1:1");
@@ -247,7 +247,7 @@ TEST_P(FirstSignalToProcesses, EndsTheStepSavesItAndLeavesNobody) {
   program running(train_in_processes(with(with(endless, two_each), {"--save", folder.path()})));
   ASSERT_TRUE(running.wait_for_output(trains));
   running.send(GetParam());
-  const outcome stopped = running.finish();  // of the last of them
+  const outcome stopped = running.finish();  // of all processes
   ASSERT_TRUE(stopped.in_time);
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
   EXPECT_EQ(stopped.err.find("error"), std::string::npos) << stopped.err;
@@ -271,7 +271,7 @@ TEST(SecondSignalToProcesses, EndsAllOfThemAtOnce) {
   EXPECT_EQ(result.exit_code, 130) << result.err;
 }
 
-// A terminal's Ctrl-C goes to the group of processes that it shows; those that --processes starts are not in it.
+// A terminal's Ctrl-C signals its foreground process group; the processes that --processes starts are not in it.
 TEST(SignalsToAProcess, OfThoseThatProcessesStartsStopTheWholeRun) {
   program running(train_in_processes(with(endless, two_each)));
   const pid_t one = process_of(running, "trainer 1");

@@ -25,7 +25,7 @@
 namespace troupe::end_to_end {
 namespace {
 
-/// Sanitizers and busy machines make a run of seconds one of a minute.
+/// Sanitizers and busy machines turn a run of seconds into one of a minute.
 constexpr auto life_max = std::chrono::seconds(240);
 
 int check(int value, const char* what) {
@@ -56,7 +56,7 @@ two_ends make_terminal(unsigned short columns) {
   return {ours, theirs};
 }
 
-/// A line for each thread of a process: its name, its state, and what it waits for in the kernel.
+/// One line per thread of a process: its name, its state, and what it waits for in the kernel.
 std::string threads_of(pid_t process) {
   std::string lines = "its threads when its time was up:\n";
   std::error_code gone;
@@ -72,7 +72,7 @@ std::string threads_of(pid_t process) {
   return lines;
 }
 
-/// A folder of this test program alone, gone with it: several may run at a time.
+/// A folder of this test program, removed at its end: several programs may run at a time.
 class scratch_folder {
  public:
   scratch_folder() : path_(testing::TempDir() + "troupe-XXXXXX") {
@@ -101,7 +101,7 @@ program::program(const words& arguments, const launch& how) : deadline_(std::chr
   child_options with;
   with.out = out.theirs;
   with.err = err.theirs;
-  with.default_signals = {SIGINT, SIGTERM, SIGPIPE};  // as a shell leaves them, whatever the test runner ignores
+  with.default_signals = {SIGINT, SIGTERM, SIGPIPE};  // as a shell sets them, whatever the test runner ignores
   const auto add = [&](const std::string& name, const std::string& value) {
     with.variables.push_back(name + "=" + value);
   };
@@ -169,7 +169,7 @@ void program::read_into(stream& to) {
     to.text.append(buffer.data(), static_cast<std::size_t>(count));
     return;
   }
-  // A terminal whose other side is gone answers with an error instead of an end.
+  // A terminal whose other side has closed returns an error instead of an end.
   close(to.descriptor);
   to.descriptor = -1;
 }

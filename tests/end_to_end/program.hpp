@@ -1,4 +1,4 @@
-// Runs the real program as a process of its own, and watches what it writes.
+// Runs the real program as a separate process, and reads what it writes.
 
 #pragma once
 
@@ -20,24 +20,24 @@ namespace troupe::end_to_end {
 using words = std::vector<std::string>;
 
 words with(words all, const words& more);
-/// What is between the spaces of a text.
+/// Splits a text at spaces.
 words words_of(const std::string& text);
 
 /// How to start the program.
 struct launch {
-  /// Standard error is a terminal this wide; 0: a pipe.
+  /// Standard error is a terminal with this many columns; 0: a pipe.
   unsigned short terminal_columns = 0;
   /// Standard output is this file instead of a pipe; empty: a pipe.
   std::string output_file;
   /// Variables set on top of the test's own environment.
   std::vector<std::pair<std::string, std::string>> environment;
-  /// Another program than `troupe`; empty: that.
+  /// A program other than `troupe`; empty: `troupe`.
   std::string program;
 };
 
-/// What a program left behind.
+/// The result of a program.
 struct outcome {
-  /// -1 if a signal ended it, or if it was killed because its time was up.
+  /// -1 if a signal ended it, or if it was killed for exceeding its time.
   int exit_code = -1;
   int signal = 0;
   bool in_time = true;
@@ -45,7 +45,7 @@ struct outcome {
   std::string err;
 };
 
-/// A running program. Its whole life is limited: what takes longer is killed and reported as not in time.
+/// A running program. Its lifetime is limited: if it takes longer, it is killed and reported as not in time.
 class program {
  public:
   explicit program(const words& arguments, const launch& how = {});
@@ -53,12 +53,12 @@ class program {
   program(const program&) = delete;
   program& operator=(const program&) = delete;
 
-  /// Reads until standard output has `text`. False if the program ended, or time is up, before that.
+  /// Reads until standard output has `text`. Returns false if the program ends or its time is up before that.
   bool wait_for_output(std::string_view text) { return wait_for(out_, text); }
-  /// The same for standard error, which may be a terminal; `text` is looked for from byte `from` on.
+  /// The same for standard error, which may be a terminal; searches for `text` from byte `from` on.
   bool wait_for_error(std::string_view text, std::size_t from = 0) { return wait_for(err_, text, from); }
 
-  /// What has been read of the two so far.
+  /// What has been read so far.
   const std::string& output() const { return out_.text; }
   const std::string& error() const { return err_.text; }
 
@@ -69,7 +69,7 @@ class program {
   /// Closes the reading end of standard output.
   void close_output();
 
-  /// Reads everything to the end: that of all processes that write to the program's standard error.
+  /// Reads to the end, which comes when all processes that write to the program's standard error have ended.
   outcome finish();
 
  private:
@@ -79,7 +79,7 @@ class program {
   };
 
   bool wait_for(stream& from, std::string_view text, std::size_t searched = 0);
-  /// Reads what is there, waiting for it if nothing is. False when both streams have ended or time is up.
+  /// Reads available data, or waits for some. Returns false when both streams have ended or time is up.
   bool read_more();
   void read_into(stream& to);
 
@@ -95,28 +95,27 @@ outcome run(const words& arguments, const launch& how = {});
 
 words lines_of(const std::string& text);
 
-/// Each line as a JSON object. Fails the test, and leaves the line out, where one is not.
+/// Parses each line as a JSON object. Lines that are not JSON fail the test and are omitted.
 std::vector<boost::json::object> json_lines(const std::string& text);
 
-/// The last JSON line; fails the test if it is not an event of that name.
+/// The last JSON line; fails the test if it is not an event of this name.
 boost::json::object last_event(const outcome& from, std::string_view name);
 
-/// The digest of a run that has ended well.
+/// The digest of a run that has succeeded.
 std::string digest_of(const outcome& from);
-/// The digest of the job with these arguments, once it has run.
+/// Runs the job with these arguments, and returns its digest.
 std::string digest_of(const words& arguments);
 
-/// The text of a field's number as it stands in a JSON line.
+/// The text of a field's number in a JSON line.
 std::string number_text(const std::string& line, const std::string& field);
 
-/// Expects an exit with `code` and a single error line, and that nothing was written to standard output. Returns the
-/// line.
+/// Expects an exit with `code`, a single error line, and nothing on standard output. Returns the line.
 std::string expect_error(const outcome& from, int code);
 
-/// Writes a file of the test's own and returns its path; one of the same name is replaced.
+/// Writes a file for this test and returns its path; replaces a file of the same name.
 std::string write_file(const std::string& name, std::string_view content);
 
-/// One of the reference runs of tests/reference_runs.
+/// The path of a reference run in tests/reference_runs.
 std::string reference_run(const std::string& name);
 
 }  // namespace troupe::end_to_end

@@ -14,12 +14,12 @@ namespace {
 
 std::string folder_of_test;
 
-/// The runs whose traces lie in a folder.
+/// The runs whose traces are in a folder.
 std::set<std::uint64_t> runs_in(const std::string& folder) {
   std::set<std::uint64_t> runs;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file() || !trace::is_trace_file(entry.path())) continue;
-    // Who was killed while it began to record left a file without a head.
+    // A process that was killed at the start of recording left a file without a header.
     if (const auto file = trace::read_trace_file(entry.path()); file && file->run != 0) runs.insert(file->run);
   }
   return runs;
@@ -48,7 +48,7 @@ class trace_checker : public testing::EmptyTestEventListener {
   }
 };
 
-/// Before main begins: its listeners are asked from the first test on.
+/// Before main begins: listeners are called from the first test on.
 const bool is_listening = [] {
   testing::UnitTest::GetInstance()->listeners().Append(new trace_checker);
   return true;

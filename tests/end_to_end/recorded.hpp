@@ -1,5 +1,5 @@
-// What the programs of a test have recorded: every test of this folder runs them with full traces, and at its end each
-// recorded run is checked against what every run must keep to.
+// The recordings of a test's programs: every test of this folder runs them with full traces, and at its end checks each
+// recorded run against the rules that every run must obey.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::end_to_end {
 
-/// Variables by which a program records, in a folder of the test that is running; none outside of tests.
+/// Variables that make a program record into a folder of the current test; empty outside of tests.
 std::vector<std::pair<std::string, std::string>> recording_variables();
 
 }  // namespace troupe::end_to_end

@@ -1,4 +1,4 @@
-// Recorded runs, run again.
+// Replays of recorded runs.
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Runs that are broken in every way and go on: --save, --checkpoint-every and --resume of the real program.
+// Runs that are interrupted in every way and resumed: --save, --checkpoint-every and --resume of the real program.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -17,12 +17,12 @@
 namespace troupe::end_to_end::resume_test {
 namespace {
 
-/// A short Adult run; `more` options at the end.
+/// A short Adult run; `more`: options at the end.
 words adult(const std::string& steps, const words& more = {}) {
   return with({"train", "--json", "--batch-size", "64", "--steps", steps, "--eval-every", "0"}, more);
 }
 
-/// Waits without giving up the processor, so that a kill comes at any moment of a step or a save.
+/// Waits without yielding the processor, so that a kill hits any moment of a step or a save.
 void pass(std::chrono::microseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   while (std::chrono::steady_clock::now() < end) {
@@ -104,7 +104,7 @@ TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
   EXPECT_FINDS(other, "the run of the checkpoint has --wire-dtype f16");
 }
 
-/// The rows have a digest; where they lie is nothing of the run.
+/// The rows have a digest; their path is not part of the run.
 TEST(Resume, GoesOnWithDataThatHaveMoved) {
   const model::checkpoint_folder folder;
   const auto write_rows = [&](const char* name, int period) {
@@ -134,7 +134,7 @@ TEST(Resume, GoesOnWithDataThatHaveMoved) {
   EXPECT_FINDS(kind, "the run of the checkpoint has --data " + before);
 }
 
-// Ten runs, each killed five times and gone on with, each time with another number of servers.
+// Ten runs, each killed five times and resumed, each time with another number of servers.
 TEST(Resume, WorksAfterFiftyKills) {
   const std::string whole = digest_of(run(adult("400")));
   model::random_sequence random(model::random_key(1, model::random_stream::tutorial));
@@ -147,7 +147,7 @@ TEST(Resume, WorksAfterFiftyKills) {
                     "20",     "--servers",   std::to_string(1 + random.below(3))};
       if (begun) more.insert(more.end(), {"--resume", folder.path()});
       program running(adult("400", more));
-      // Up to three checkpoints later, or while the run that goes on still sets itself up.
+      // Kills up to three checkpoints later, or while the resumed run still sets itself up.
       const std::uint64_t further = begun ? random.below(4) : 1 + random.below(3);
       if (further > 0) {
         done += 20 * further;
@@ -158,7 +158,7 @@ TEST(Resume, WorksAfterFiftyKills) {
       running.send(SIGKILL);
       running.finish();
       begun = true;
-      // The run was further than what it had told.
+      // The run had saved more than it had reported.
       const auto list = run({"checkpoint", "list", folder.path(), "--json"});
       ASSERT_EQ(list.exit_code, 0) << list.err;
       done = std::max(done, json_lines(list.out).front().at("step").to_number<std::uint64_t>());
@@ -167,7 +167,7 @@ TEST(Resume, WorksAfterFiftyKills) {
   }
 }
 
-// In one process, and with the servers in others.
+// In one process, and with the servers in other processes.
 TEST(Resume, GoesOnFromACheckpointThatTimeHasBrought) {
   const std::string whole = digest_of(run(adult("320")));
   for (const bool apart : {false, true})
@@ -185,7 +185,7 @@ TEST(Resume, GoesOnFromACheckpointThatTimeHasBrought) {
       }
       ASSERT_FALSE(steps.empty());
       EXPECT_EQ(steps.back(), 300u);
-      // So the one before is the newest: that of the beginning, where time has brought none.
+      // So the newest is the one before: the initial one, if no time limit caused a later one.
       std::filesystem::remove(folder / "step-000000000300.json");
       EXPECT_EQ(digest_of(run(adult("320", {"--resume", folder.path()}))), whole);
     }
@@ -265,7 +265,7 @@ TEST(Resume, GoesOnAfterAStop) {
   EXPECT_EQ(digest_of(run(adult("3000", {"--resume", folder.path()}))), whole);
 }
 
-// What a full disk does, as far as a process can be told: no file may grow beyond a few blocks.
+// Imitates a full disk: no file may grow beyond a few blocks.
 TEST(Resume, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   const std::string whole = digest_of(run(adult("60")));
   const model::checkpoint_folder folder;

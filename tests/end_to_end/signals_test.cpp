@@ -1,5 +1,5 @@
-// Goal: the first SIGINT or SIGTERM ends a run the ordinary way, the second ends the program. Method: a job that would
-// take days, signalled once it has shown that it runs.
+// Goal: the first SIGINT or SIGTERM ends a run in the ordinary way, the second ends the program. Method: a job that
+// would take days, signalled once it runs.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_P(FirstSignal, StopsTheRunWithItsTables) {
   EXPECT_FINDS(result.out, "weights digest");
 }
 
-// Trainers without tables wait for each other only.
+// Trainers without tables only wait for each other.
 TEST_P(FirstSignal, StopsARunWithoutTablesOnASingleWorker) {
   std::string rows = "y,a,b\n";
   for (int row = 0; row < 64; ++row) rows += fmt::format("{},{},{}\n", row % 2, row % 7, row % 11);
@@ -70,7 +70,7 @@ TEST(SecondSignal, EndsTheProgram) {
 #endif
   program running(endless_json());
   ASSERT_TRUE(running.wait_for_output("\"event\":\"epoch\""));
-  // Two different ones, both pending at once: two of a kind would count as one.
+  // Two different signals, both pending at once: two of a kind would count as one.
   running.send_together({SIGINT, SIGTERM});
   const outcome result = running.finish();
   ASSERT_TRUE(result.in_time);

@@ -1,4 +1,4 @@
-// Eight ways to split a run over trainers, and the jobs that are split: a network of convolutions and a wide MLP with
+// Eight ways to split a run over trainers, and the jobs that are split: a network of convolutions, and a wide MLP with
 // tables on servers. For tests on one machine and on several.
 
 #pragma once
@@ -16,12 +16,12 @@ namespace troupe::end_to_end {
 
 struct splitting {
   int trainers;  ///< replicas
-  int pipeline;  ///< stages of each
-  int slices;    ///< of each stage
+  int pipeline;  ///< per replica
+  int slices;    ///< per stage
 
   int ranks() const { return trainers * pipeline * slices; }
 
-  /// Options of the run that has the same bits and is split no further: bits depend on the number of slices.
+  /// Options of the run that has the same bits and is split into slices only: bits depend on the number of slices.
   words whole() const {
     words options = {"--trainers", std::to_string(trainers)};
     if (slices > 1) options.insert(options.end(), {"--tensor-parallel", std::to_string(slices)});
@@ -55,7 +55,7 @@ const std::vector<split_job> split_jobs = {
 
 using split_run = std::tuple<split_job, splitting>;
 
-/// As in `images_2x3x1`.
+/// For example `images_2x3x1`.
 inline std::string name_of(const split_run& one) {
   const auto& [job, cut] = one;
   return fmt::format("{}_{}x{}x{}", job.name, cut.trainers, cut.pipeline, cut.slices);

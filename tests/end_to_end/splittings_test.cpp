@@ -1,5 +1,5 @@
 // Goal: however a run is split into replicas, stages and slices, and whatever its schedule, it has the bits of the run
-// that is split into the same slices alone: without slices, those of the whole network.
+// that is split only into the same slices: without slices, those of the whole network.
 // Method: digests of two jobs in eight splittings.
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ struct resumption {
   splitting after;
 };
 
-/// Interrupted in mid-run, and gone on with as many replicas and slices, but other stages, schedules and processes.
+/// Interrupted during the run, and resumed with as many replicas and slices, but other stages, schedules and processes.
 TEST(Resumption, UnderAnotherSplittingHasTheBitsOfOneRun) {
   const std::string unending = "100000000";
   for (const split_job& job : split_jobs)

@@ -1,5 +1,6 @@
-// Goal: `troupe status` tells who is there and who waits on whom, `troupe stop` ends a run well, and both say in one
-// line why they cannot. Method: a master that waits for members, and a run that would take days, asked by the program.
+// Goal: `troupe status` shows the members and what each waits for, `troupe stop` ends a run well, and both report in
+// one line why they cannot. Method: a master that waits for members, and a run that would take days, asked by the
+// program.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ launch with_token(const std::string& token = right_token) {
   return how;
 }
 
-/// Reads until the program has told where it listens, and returns that.
+/// Waits until the program prints its listening address, and returns it.
 std::string where_it_listens(program& leader) {
   EXPECT_TRUE(leader.wait_for_error(" for "));
   const std::string mark = "listening on ";
@@ -34,7 +35,7 @@ words master(const words& more = {}) {
   return with(words_of("master --listen 127.0.0.1:0 --data tutorial --epochs 1000000 --trainers 2 --json"), more);
 }
 
-/// A run whose epochs are so long that its unread output fits in a pipe.
+/// A run whose epochs are so long that its unread output fits into a pipe.
 words endless_processes(const words& more = {}) {
   return with(words_of("train --processes --data synthetic --rows 1000 --batch-size 2048 --trainers 2 --json --epochs "
                        "1000000000"),

@@ -1,6 +1,5 @@
-// Goal: the first SIGINT or SIGTERM is heard, told and acted upon whatever is under way before the first step. Method:
-// signals at once after the program has said by its handlers that it hears them, while it does what would take it
-// longer than its life.
+// Goal: the first SIGINT or SIGTERM is noticed, reported and obeyed whatever the program does before the first step.
+// Method: signals as soon as the program has installed its handlers, during work that exceeds its lifetime.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,7 +25,7 @@ bool hears(pid_t process, int signal) {
   return (std::stoull(status.substr(at + field.size()), nullptr, 16) >> (signal - 1) & 1) != 0;
 }
 
-/// A file of 256 GiB of rows, packed, which is read for many minutes.
+/// A packed file of 256 GiB of rows, which takes many minutes to read.
 class endless_rows {
  public:
   endless_rows() : file_(model::zstd("y,x\n")) {

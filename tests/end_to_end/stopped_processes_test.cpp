@@ -1,6 +1,6 @@
-// Goal: processes that are stopped together go on together, as after Ctrl-Z and fg, and none is taken for dead by a
-// process that has slept itself; a leading process that was stopped alone is named, not its members; and a process
-// whose handler never returns ends all the same when its leader has. Method: SIGSTOP and SIGCONT to process groups and
+// Goal: processes that are stopped together continue together, as after Ctrl-Z and fg, and a process that was stopped
+// itself does not declare others dead; a leading process that was stopped alone is named, not its members; and a
+// process whose handler never returns still ends after its leader. Method: SIGSTOP and SIGCONT to process groups and
 // processes, SIGKILL, handlers that hang.
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ TEST_P(StoppedTogetherTiming, ProcessesGoOnTogether) {
                   in_own_group);
   ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
   ASSERT_EQ(kill(-running.process(), SIGSTOP), 0);
-  std::this_thread::sleep_for(std::chrono::seconds(4));  // the sleep that is tested: longer than all timeouts
+  std::this_thread::sleep_for(std::chrono::seconds(4));  // the tested stop: longer than all timeouts
   ASSERT_EQ(kill(-running.process(), SIGCONT), 0);
   const outcome ended = running.finish();
   EXPECT_EQ(digest_of(ended), expected) << ended.err;
@@ -100,7 +100,7 @@ TEST(StoppedMember, SaysThatItWasStoppedItself) {
 
 // -- handlers that never return ------------------------------------------------------------------
 
-/// A run of the faulty program in which a handler of trainer 0 hangs, and how a test learns that it does.
+/// A run of the faulty program in which a handler of trainer 0 hangs, and a way to detect that it does.
 class HungHandler : public testing::Test {
  protected:
   launch with_fault() const {
@@ -132,7 +132,7 @@ TEST_F(HungHandler, OfAProcessEndsWithItWhenItsLeaderIsKilled) {
       with_fault());
   ASSERT_TRUE(hangs()) << running.error();
   running.send(SIGKILL);
-  const outcome ended = running.finish();  // of the last process
+  const outcome ended = running.finish();  // of all processes
   ASSERT_TRUE(ended.in_time);
   expect_own_end(ended.err);
 }

@@ -1,5 +1,5 @@
-// Goal: a run goes on when processes are lost, whichever and whenever, and has the weights of a run that lost none.
-// Method: SIGKILL and SIGSTOP of each kind of process, by hand and at messages of each actor; digests are compared.
+// Goal: a run continues when any processes are lost at any time, and has the weights of an undisturbed run. Method:
+// SIGKILL and SIGSTOP of each kind of process, by hand and at messages of each actor; digests are compared.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ const std::string& unbroken_digest() {
   return digest;
 }
 
-/// Waits for a run to which a wish to stop has been sent; returns its event `done`.
+/// Waits for a run that was asked to stop; returns its event `done`.
 boost::json::object expect_stopped(program& running) {
   const outcome ended = running.finish();
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
@@ -44,7 +44,7 @@ class Survival : public testing::Test {
 };
 
 struct victim {
-  const char* who;  ///< empty: the process that leads
+  const char* who;  ///< empty: the leading process
   int signal;
 };
 
@@ -92,7 +92,7 @@ TEST_F(Survival, OfARunInOneProcess) {
   EXPECT_EQ(digest_of(ended), unbroken_digest());
   expect_epochs(ended, 300);
   EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 2);
-  // No process that is left knows how far the lost one was.
+  // No remaining process knows how far the lost one had come.
   EXPECT_TRUE(std::regex_search(ended.err, std::regex("attempt 2 .*, at least \\d+ steps? lost: "))) << ended.err;
 }
 
@@ -192,7 +192,7 @@ TEST_F(Survival, OfAMasterIsAskedForByName) {
 TEST_F(Survival, GivesUpWhenAttemptsMakeNoProgress) {
   launch how;
   how.program = TROUPE_FAULTY_PROGRAM;
-  how.environment = {{"TROUPE_FAULTS", "die actor=server-1 at=150"}};  // in each of its processes
+  how.environment = {{"TROUPE_FAULTS", "die actor=server-1 at=150"}};  // for each of its processes
   const outcome ended =
       run(with(with({"train", "--json", "--processes", "--restarts", "2"}, with(job, two_each)), saving("1000")), how);
   EXPECT_EQ(ended.exit_code, 1);
@@ -218,7 +218,7 @@ TEST_F(Survival, ASupervisorTakesItsProcessesWithIt) {
   const std::vector<pid_t> children = children_of(running.process());
   EXPECT_EQ(children.size(), 5u);
   running.send(SIGKILL);
-  running.finish();  // of the last process
+  running.finish();  // of all processes
   for (const pid_t one : children) EXPECT_TRUE(comes_true([one] { return kill(one, 0) != 0; })) << one;
 }
 
@@ -283,7 +283,7 @@ TEST_F(Survival, OfManyKillsOfAnyProcess) {
   EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>(), 6);
 }
 
-// -- that have joined from elsewhere ------------------------------------------------
+// -- members that joined from elsewhere ---------------------------------------------
 
 TEST_F(Survival, OfAGatheredRunWithANewMemberInALostOnesPlace) {
   gathered_run several(with(with(job, two_each), saving()));
@@ -345,7 +345,7 @@ TEST_F(Survival, OfAGatheredRunThatLosesItsMaster) {
 
 class DeathAtAMessage : public Survival, public testing::WithParamInterface<const char*> {};
 
-/// TROUPE_ALL_DEATHS: at every message, not at a few.
+/// TROUPE_ALL_DEATHS: at every message, not only at a few.
 TEST_P(DeathAtAMessage, ChangesNoBitOfTheWeights) {
   const words short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
   const std::string expected = digest_of(run(with({"train", "--json"}, short_job)));

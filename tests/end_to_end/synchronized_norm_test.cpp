@@ -1,6 +1,5 @@
-// Goal: batch normalisation over all ranks trains as one rank with all of their samples does. Method: the same images
-// by one, two and four trainers, whose batches together have the same samples; rows that the trainers cannot share
-// evenly.
+// Goal: batch normalisation over all ranks trains like one rank with all of their samples. Method: the same images for
+// one, two and four trainers, whose batches together have the same samples; rows that the trainers cannot share evenly.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +17,7 @@ constexpr const char* layers = R"([
   {"kind": "global_avg_pool2d"},
   {"kind": "linear", "out": 4}])";
 
-/// 144 samples in each step, of all trainers together.
+/// 144 samples per step, over all trainers.
 words job_of(int trainers, std::size_t rows) {
   return with(words_of("train --json --classes 4 --epochs 2 --dense-optimizer sgd:momentum=0.9 --dense-lr 0.1"),
               {"--data", written_images("train", static_cast<std::uint32_t>(rows)), "--layers", layers, "--trainers",
@@ -38,7 +37,7 @@ TEST(SynchronizedNorm, TrainsAsOneRankWithAllSamplesDoes) {
 }
 
 TEST(SynchronizedNorm, HasOneDigestWhereRanksStandBy) {
-  const words job = job_of(3, 433);  // one rank has a batch of one image more
+  const words job = job_of(3, 433);  // one rank's batch has one image more
   const std::string digest = digest_of(run(job));
   ASSERT_NE(digest, "");
   for (const words& set_up : {words{"--processes"}, words{"--threads", "1"}, words{"--threads", "4"}})

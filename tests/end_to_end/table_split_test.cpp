@@ -1,5 +1,5 @@
-// Goal: how tables are split over servers changes no bit of what a run computes, however it is set up, and runs go on
-// from each other's checkpoints. Method: `done` events of one job with other splits, servers and processes.
+// Goal: the splitting of tables over servers changes no bit of a run's results, however it is set up, and runs resume
+// from each other's checkpoints. Method: `done` events of one job with different splittings, servers and processes.
 
 #include <gtest/gtest.h>
 
@@ -16,15 +16,15 @@ namespace {
 
 const words by_columns = {"--table-split", "columns"};
 
-/// 7 columns, which neither 2 nor 3 divide.
+/// 7 columns, which are not divisible by 2 or 3.
 const words any_steps = {"train", "--json", "--data", "adult", "--dim", "7", "--device", "cpu"};
 const words adult_job = with(any_steps, {"--steps", "40"});
-/// Bags of several indices, of which some rows occur often.
+/// Bags of several indices; some rows occur often.
 const words bags_job = {"train",   "--json", "--data",    "synthetic", "--tables", "3",
                         "--rows",  "500",    "--dim",     "5",         "--bag",    "4",
                         "--steps", "20",     "--id-skew", "zipf:1.1",  "--device", "cpu"};
 
-/// All that a run has found out.
+/// All results of a run.
 struct findings {
   std::string digest;
   std::string loss;
@@ -53,7 +53,7 @@ words on_servers(const words& job, const char* count, const words& more = {}) {
   return with(with(job, {"--servers", count}), more);
 }
 
-/// Expects the findings of one server with 1, 2 and 3 of them by rows and by columns.
+/// Expects the findings of one server with 1, 2 and 3 servers, split by rows and by columns.
 void expect_one_result(const words& job) {
   const findings whole = found_by(on_servers(job, "1"));
   EXPECT_NE(whole.digest, "");
@@ -110,7 +110,7 @@ TEST(TableSplit, MayBeAnotherOnResuming) {
   }
 }
 
-/// The tensors behind the header of a safetensors file.
+/// The tensors after the header of a safetensors file.
 std::string tensors_of(const std::string& file) {
   const std::string content = read_file(file);
   std::uint64_t header = 0;
@@ -156,7 +156,7 @@ TEST(TableSplit, GoesWithTrainersThatJoinAndLeave) {
   EXPECT_EQ(memberships(by_columns), memberships({}));
 }
 
-/// Reference runs give the weights with which tables begin.
+/// Reference runs contain the tables' initial weights.
 TEST(TableSplit, GivenWeightsReachTheirColumns) {
   for (const char* file : {"tutorial_sum.safetensors", "tutorial_mean.safetensors"}) {
     const words job = {"train", "--json", "--data", "replay:" + reference_run(file), "--device", "cpu"};
@@ -188,7 +188,7 @@ TEST(TableSplit, ThatCannotBeIsRefused) {
             "--table-split rows");
 }
 
-/// Also from a checkpoint by columns on. Servers and trainers are on cards.
+/// Also from a checkpoint of tables split by columns. Servers and trainers are on cards.
 TEST_F(CudaGpu, TablesByColumnsHaveTheBitsOfTablesByRows) {
   words there = with(bags_job, {"--sparse-optimizer", "adagrad"});
   *std::ranges::find(there, "cpu") = "cuda";

@@ -1,5 +1,5 @@
-// Goal: networks whose layers are cut into slices train what whole ones do, with the same bits wherever the slices are
-// and however the network is cut besides.
+// Goal: networks whose layers are split into slices train like whole ones, with the same bits wherever the slices are
+// and however else the network is split.
 // Method: PyTorch's float64 reference runs, and digests of the same job with the same number of slices.
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ const words gpipe = {"--pipeline", "2", "--schedule", "gpipe"};
 
 words image_job() { return with(layered_job(paired_convolutions()), four_micro_batches); }
 
-/// An MLP of two pairs, with tables on servers, for `trainers` and steps.
+/// An MLP of two pairs, with tables on servers.
 words wide_job(const std::string& trainers = "2", const std::string& steps = "30") {
   return {"train",      "--json", "--data",   "adult", "--steps",         steps, "--hidden", "48,24,12",
           "--trainers", trainers, "--device", "cpu",   "--micro-batches", "4"};
@@ -61,9 +61,9 @@ TEST(TensorParallel, HasTheSameBitsWhereverItsSlicesAre) {
   }
 }
 
-// -- beside the whole network -------------------------------------------------------------------
+// -- compared with the whole network ------------------------------------------------------------
 
-/// The weights that a job ends with, by tensor.
+/// The final weights of a job, by tensor.
 std::map<std::string, std::vector<float>> weights_of(const words& job) {
   const model::checkpoint_folder folder;
   EXPECT_EQ(run(with(job, {"--save", folder.path()})).exit_code, 0);
@@ -115,7 +115,7 @@ TEST(TensorParallel, WorksWithWhatElseAStepMayHave) {
   }
 }
 
-/// The steps of SGD depend on the norm that they are clipped by, so on each number being counted once.
+/// The steps of SGD depend on the norm by which they are clipped, so each number must be counted once.
 TEST(TensorParallel, CountsEachNumberOfAGradientOnce) {
   const words job = with(wide_job("2", "60"), {"--clip-norm", "0.05", "--dense-optimizer", "sgd", "--dense-lr", "1"});
   for (const words& cut : {slices("4"), slices("2", two_stages)}) expect_weights_within(1e-4, job, cut);
@@ -160,7 +160,7 @@ TEST(TensorParallel, ThatCannotBeIsRefused) {
   EXPECT_FINDS(said({"--tensor-parallel", "2", "--matmul-precision", "tf32"}), "--matmul-precision");
 }
 
-/// A recording tells how long slices wait for each other, and can be run again, whole and part by part.
+/// A recording shows how long slices wait for each other, and can be replayed, whole and part by part.
 TEST(TensorParallel, IsTracedAndReplayed) {
   const model::checkpoint_folder traces;
   run({"train", "--data", "adult", "--steps", "12", "--pipeline", "2", "--tensor-parallel", "2", "--trainers", "1",

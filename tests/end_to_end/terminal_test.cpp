@@ -20,7 +20,7 @@ launch on_terminal(unsigned short columns) {
   return how;
 }
 
-/// What the terminal showed, one redraw after the other, without control sequences.
+/// The terminal's contents after each redraw, without control sequences.
 std::vector<std::string> redraws(const std::string& text) {
   const std::string plain = std::regex_replace(text, std::regex("\x1b\\[[0-9;]*[A-Za-z]"), "");
   std::vector<std::string> all(1);
@@ -56,7 +56,7 @@ TEST(Terminal, ShowsBarEpochLossAucAndTimeLeft) {
 
 TEST(Terminal, EveryRedrawFits) {
   for (const unsigned short columns : {80, 40, 20, 3}) {
-    // Once the line has been drawn there is an end to it.
+    // A drawn line ends with this sequence.
     const outcome result = run_until_shown("\x1b[K", on_terminal(columns));
     for (const std::string& line : redraws(result.err)) {
       const bool is_note = line.rfind("troupe: ", 0) == 0;

@@ -1,4 +1,4 @@
-// What the tools say of runs that were made to go wrong.
+// What the tools report about runs with deliberate faults.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ boost::json::object ask(const words& question) {
   return objects.empty() ? boost::json::object() : objects.back();
 }
 
-/// Milliseconds that server 1 took to apply each step, as it has recorded it.
+/// Recorded milliseconds that server 1 needed to apply each step.
 std::map<std::uint64_t, double> applied_by_server_1(const std::string& folder) {
   std::map<std::uint64_t, double> taken_ms;
   const auto recording = trace::read_recording({{folder}, 0});
@@ -42,7 +42,7 @@ std::map<std::uint64_t, double> applied_by_server_1(const std::string& folder) {
   return taken_ms;
 }
 
-// A busy machine makes any actor slow in some steps, so the actor that takes longest is judged by most of them.
+// A busy machine slows any actor in some steps, so most steps decide which actor takes longest.
 TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
   constexpr double slow_ms = 100;
   const temporary_trace folder;
@@ -51,8 +51,8 @@ TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
                               with_faults("slow-apply server=1 first=10 last=20 ms=100"));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   const auto recorded_ms = applied_by_server_1(folder.path());
-  std::size_t as_slow = 0;      // of the 11 that are
-  std::size_t others_slow = 0;  // of the 18 others
+  std::size_t as_slow = 0;      // of the 11 slow steps
+  std::size_t others_slow = 0;  // of the 18 other steps
   for (std::uint64_t step = 2; step <= 30; ++step) {
     const auto found = ask({"critical-path", folder.path(), "--step", std::to_string(step)});
     const auto& studied = found.at("studied").as_array().at(0).as_object();
@@ -72,7 +72,7 @@ TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
     EXPECT_LE(applied_ms, recorded_ms.at(step) + rounding_ms);
     const bool is_slow = step >= 10 && step <= 20;
     if (is_slow) {
-      EXPECT_GE(recorded_ms.at(step), slow_ms);  // of the path it may be less, if another actor was kept even longer
+      EXPECT_GE(recorded_ms.at(step), slow_ms);  // the path may hold less, if another actor was delayed even longer
     }
     if (largest == "server 1" && applied_ms >= slow_ms) ++(is_slow ? as_slow : others_slow);
   }
@@ -80,29 +80,29 @@ TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
   EXPECT_LE(others_slow, 6U);
 }
 
-/// A run that gets stuck, stopped when it has told why; the line that says `what`. On a busy machine a step that is
-/// only slow may have been told of before.
+/// Runs until the program is stuck and reports why; kills it and returns the line that contains `what`. On a busy
+/// machine it may report a merely slow step before.
 std::string told_of(const words& arguments, const std::string& faults, const std::string& folder,
                     const std::string& what) {
   program running(with(arguments, {"--step-timeout", "1", "--trace-dir", folder}), with_faults(faults));
   EXPECT_TRUE(running.wait_for_error(what)) << running.error();
   const std::string line = line_with(running.error(), what);
   EXPECT_FINDS(line, "takes longer than 1 s");
-  // While it lives, anybody can ask the same.
+  // While it lives, the same can be asked from outside.
   const auto now = ask({"blocked", folder});
   EXPECT_NE(now.at("class").as_string(), "none");
   running.send(SIGKILL);
   return line;
 }
 
-/// The folder of the diagnosis that a line tells of.
+/// The folder of the diagnosis that a line names.
 std::filesystem::path diagnosis_in(const std::string& line) {
   return std::filesystem::path(line.substr(line.find("see ") + 4)).parent_path();
 }
 
 TEST(Faults, ALostGradientIsNamedWithSenderAndNumber) {
   const temporary_trace folder;
-  // One server: actor 2; so trainer 1 is actor 4.
+  // One server is actor 2; so trainer 1 is actor 4.
   const std::string line = told_of(with(small, {"--processes", "--steps", "1000000"}),
                                    "lose type=gradient sender=4 step=5", folder.path(), "never arrived");
   EXPECT_FINDS(line, "was sent by trainer 1");
@@ -137,7 +137,7 @@ TEST(FaultsTiming, TheSameBetweenProcesses) {
 
 TEST(Faults, TheRingOfAnotherMachineComesByMessage) {
   const temporary_trace folder;
-  // A clock of its own makes the process look as if it were on another machine.
+  // A separate clock makes the process look as if it were on another machine.
   program running(
       with(small, {"--processes", "--steps", "1000000", "--step-timeout", "2", "--trace-dir", folder.path()}),
       with_faults("clock trainer=1 offset-ms=3000 ppm=50; skip-reduce rank=1 step=4"));
@@ -200,7 +200,7 @@ TEST(Faults, AStoppedServerIsNamedWithWhatLetsItGoOn) {
   EXPECT_EQ(running.finish().exit_code, 0) << "it was only looked at";
 }
 
-/// Milliseconds on the critical paths of all steps in which the process of `actor` did not run.
+/// Milliseconds on all steps' critical paths in which the process of `actor` did not run.
 double not_running_ms(const boost::json::object& report, const std::string& actor) {
   for (const auto& part : report.at("statistics").at("parts").as_array())
     if (part.at("what").as_string() == "not running" && part.at("actor").as_string() == actor)
@@ -210,15 +210,15 @@ double not_running_ms(const boost::json::object& report, const std::string& acto
 
 TEST(Faults, ATrainerThatIsStoppedForAWhileIsNamedAndNoWire) {
   constexpr std::chrono::milliseconds stopped{300};
-  constexpr double most_ms = 250;  // the stop begins within a sleep of the thread that notices it, and within a step
+  constexpr double most_ms = 250;  // when the stop begins, the noticing thread may sleep, and a step is under way
   const auto begin = std::chrono::steady_clock::now();
   const temporary_trace folder;
   program running(with(small, {"--processes", "--steps", "1000000000", "--dead-after", "60", "--json", "--trace",
                                "full", "--trace-dir", folder.path()}));
   ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
   const pid_t trainer = process_of(running, "trainer 1");
-  // The step is whole only when it has been recorded to its end, and on a busy machine others may compute after the
-  // stop before the thread that notices it.
+  // The step counts only once it is recorded to its end, and on a busy machine other threads may compute between the
+  // stop and its detection.
   EXPECT_TRUE(comes_true([&] {
     ::kill(trainer, SIGSTOP);
     std::this_thread::sleep_for(stopped);
@@ -259,7 +259,7 @@ TEST(Faults, AClockThatIsWrongIsSetRight) {
     if (process.boot == recording.processes.front().boot) continue;
     ++aligned;
     EXPECT_TRUE(process.clock_aligned);
-    // At its first moment the clock was ahead by the offset and nothing else; it drifts from there.
+    // At first the clock was ahead by exactly the offset; then it drifts.
     EXPECT_NEAR(static_cast<double>(process.clock_offset), -offset_ns,
                 static_cast<double>(process.clock_error) + ppm * 1e-6 * static_cast<double>(recording.end()));
     EXPECT_LT(static_cast<double>(process.clock_error), offset_ns / 10);
@@ -312,7 +312,7 @@ TEST(Faults, WithoutATraceThereIsNoDiagnosisAndItSaysSo) {
   EXPECT_EQ(running.finish().exit_code, 0);
 }
 
-/// From the deadline on, until the verdict is told: some tenths of a second.
+/// From the deadline until the report of the verdict: some tenths of a second.
 TEST(FaultsTiming, TheVerdictComesSoonAfterTheDeadline) {
   const temporary_trace folder;
   program running(

@@ -1,4 +1,4 @@
-// Traces that are not what they should be: what `troupe trace` says of them, and what it still gets from them.
+// Damaged traces: what `troupe trace` reports, and what it still reads.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Records a short run in `folder`, and returns the only file that it leaves.
+/// Records a short run in `folder`, and returns the only trace file.
 fs::path record(const std::string& folder) {
   EXPECT_EQ(run(with(small, {"--steps", "20", "--trace", "full", "--trace-dir", folder})).exit_code, 0);
   fs::path file;
@@ -175,7 +175,7 @@ TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small_files = before;
-  small_files.rlim_cur = std::uint64_t{3} << 19;  // room for the ring, not for the log
+  small_files.rlim_cur = std::uint64_t{3} << 19;  // fits the ring, not the log
   const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small_files), 0);
   const outcome full = run(with(job, {"--trace", "full", "--trace-ring-mib", "1", "--trace-dir", folder.path()}));
@@ -184,7 +184,7 @@ TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
   EXPECT_EQ(digest_of(full), expected);
   EXPECT_FINDS(full.err, "not everything was recorded: " + folder.path());
   EXPECT_FINDS(full.err, "what came after is not kept");
-  // What was kept can be read, and it is told how much is not there.
+  // The kept part can be read, and the missing amount is reported.
   const auto read = value_of(trace::read_recording({{folder.path()}, 0}));
   const trace::process_info& process = read.processes.at(0);
   EXPECT_GT(process.records, 1000U);

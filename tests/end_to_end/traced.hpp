@@ -1,4 +1,4 @@
-// Runs whose traces a test looks into, and runs that are made to go wrong.
+// Runs whose traces a test inspects, and runs with deliberate faults.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::end_to_end {
 
-/// A folder for a trace, removed with it.
+/// A folder for a trace, removed with this object.
 class temporary_trace {
  public:
   temporary_trace() : path_(testing::TempDir() + "troupe-trace-XXXXXX") { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
@@ -28,7 +28,7 @@ class temporary_trace {
   std::string path_;
 };
 
-/// The program that has these faults, as actors/faults.hpp describes them.
+/// The faulty program with these faults, as described in actors/faults.hpp.
 inline launch with_faults(const std::string& faults) {
   launch how;
   how.program = TROUPE_FAULTY_PROGRAM;

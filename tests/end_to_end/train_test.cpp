@@ -1,5 +1,5 @@
-// Goal: `troupe train` keeps its contract: what it prints where, and that what it computes depends on the job alone.
-// Method: small jobs; the Adult job once, for what it has to learn.
+// Goal: `troupe train` keeps its contract: what it prints where, and that its results depend on the job alone. Method:
+// small jobs; the Adult job once, for its learning result.
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(TrainJson, NumbersReadBackAsTheyWere) {
   ASSERT_EQ(result.exit_code, 0);
   const std::string done = lines_of(result.out).back();
   const auto number = [&](const char* field) { return std::strtod(number_text(done, field).c_str(), nullptr); };
-  // The program divided the same two numbers, so every bit of them has to be there.
+  // The program divided the same two numbers, so all bits must agree.
   EXPECT_EQ(number("steps") / number("seconds"), number("steps_per_s")) << done;
   EXPECT_EQ(number("samples") / number("seconds"), number("samples_per_s")) << done;
 }
@@ -63,7 +63,7 @@ TEST(TrainText, EndsWithATableOnStandardOutput) {
   for (const char* word : {"epoch", "steps/s", "samples/s", "set-up", "peak memory", "weights digest"}) {
     EXPECT_FINDS(result.out, word) << word;
   }
-  // An even selection of 30 epochs, the first and the last among them.
+  // An even selection of 30 epochs, including the first and the last.
   const auto lines = lines_of(result.out);
   const auto begins_with = [&](const std::string& text) {
     return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.rfind(text, 0) == 0; });
@@ -181,7 +181,7 @@ TEST(TrainAdult, LearnsWithDotInteraction) {
   }
 }
 
-// What relaxed modes give depends on timing; what they learn does not, within what the design allows.
+// The weights of relaxed modes depend on timing; the quality that they reach does not, within the design's bounds.
 TEST(TrainAdult, LearnsAsWellWithStaleRows) {
   const auto auc_of = [](const words& more) {
     return last_event(run(with({"train", "--json"}, more)), "done").at("auc").to_number<double>();

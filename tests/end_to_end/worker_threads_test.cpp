@@ -1,5 +1,5 @@
-// Goal: what a run computes does not depend on how many threads share its work.
-// Method: jobs whose layers, bags and tables are large enough to be cut into parts for idle threads.
+// Goal: a run's results do not depend on how many threads share its work.
+// Method: jobs whose layers, bags and tables are large enough to be split into parts for idle threads.
 
 #include <gtest/gtest.h>
 
@@ -32,8 +32,8 @@ std::vector<cut_job> cut_jobs() {
             "--trainers", "2", "--steps", "2", "--sparse-optimizer", "adam"}}};
 }
 
-/// The digest of the weights that the job computes on this machine's processor; `blas`: for which BLAS has its kernels,
-/// empty: this one.
+/// The digest of the weights that the job computes on this machine's processor; `blas`: the processor whose OpenBLAS
+/// kernels are used, empty: this one.
 std::string digest_of(const cut_job& job, const words& more, const std::string& blas) {
   const words all = with(with({"train", "--data", "synthetic", "--device", "cpu", "--json"}, job.options), more);
   launch how;

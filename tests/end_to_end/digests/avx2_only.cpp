@@ -1,5 +1,5 @@
-// Loaded before a program (LD_PRELOAD), it hides the instruction sets above AVX2 from the kernels. oneDNN has a
-// variable of its own for that.
+// Loaded before a program (LD_PRELOAD), it hides the instruction sets above AVX2 from the kernels. oneDNN has its own
+// variable for that.
 
 #include <hwy/targets.h>
 
