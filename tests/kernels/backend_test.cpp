@@ -1,4 +1,4 @@
-// Loading the backend's module: it is found, or the error says why not and what to try.
+// Loading the backend's module: it is found, or the error gives the cause and a remedy.
 
 #include "kernels/backend.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using test::child_process;
 
-/// For child processes: prints what the probe and the backend say about device ASKED_DEVICE.
+/// For child processes: prints the reports of the probe and the backend about device ASKED_DEVICE.
 TEST(BackendChild, DISABLED_Asks) {
   std::cout << "reason: " << find_devices().reason << std::endl;
   const char* number = std::getenv("ASKED_DEVICE");
@@ -63,7 +63,7 @@ TEST(Backend, AModuleWithoutTheFunctionIsNamed) {
   expect_in_both("TROUPE_CUDA_MODULE=libc.so.6", "troupe_cuda_find_devices");
 }
 
-// -- what only an emulated driver can be told to do -------------------------------------------------------------------
+// -- cases that need an emulated driver -------------------------------------------------------------------------------
 
 #define SKIP_WITHOUT_EMULATION() \
   if (std::getenv("TROUPE_CUDA_MODULE") == nullptr) GTEST_SKIP() << "skipped: needs the emulated driver"

@@ -1,4 +1,4 @@
-// Products by OpenBLAS against sums in double, and the choice of its kernels.
+// OpenBLAS products against sums in double, and the choice of its kernels.
 
 #include "kernels/cpu/blas.hpp"
 
@@ -45,7 +45,7 @@ TEST(Blas, ProductTakesEachFactorPlainOrTransposed) {
   }
 }
 
-// The library sets OPENBLAS_CORETYPE unless the user has set it; then this compares with the user's choice.
+// The library sets OPENBLAS_CORETYPE unless the user has; then this compares with the user's choice.
 TEST(Blas, KernelsAreThoseOfTheInstructionSet) {
   const std::string kernels = blas_kernels();
   EXPECT_NE(kernels, "");

@@ -1,5 +1,5 @@
-// Goal: much memory goes to a device and comes back unchanged, in whole and odd numbers of pieces, and nothing beside
-// it is written. Method: numbers that tell their place, with a margin on both sides.
+// Goal: large memory is copied to a device and back unchanged, in whole and odd numbers of pieces, and nothing outside
+// it is written. Method: numbers that encode their index, with a margin on both sides.
 
 #include "kernels/bulk_copy.hpp"
 

@@ -1,4 +1,4 @@
-// Every fault that `check_bags` finds, and batches without faults.
+// Covers every fault that `check_bags` finds, and batches without faults.
 
 #include <gtest/gtest.h>
 

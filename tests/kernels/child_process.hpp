@@ -1,4 +1,4 @@
-// For tests that need their own process, because the environment is read once: runs one disabled test of this program.
+// Runs one disabled test of this program, for tests that need a new process because the environment is read only once.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::kernels::test {
 
-/// A running child, which writes to a pipe.
+/// A running child that writes to a pipe.
 class child_process {
  public:
   /// Runs the disabled test `name`, as in "Suite.DISABLED_Name", with `environment`, as in "A=1 B='2 3'".

@@ -1,4 +1,4 @@
-// Allreduce between the devices of one process and of several, and with a missing rank.
+// All-reduce between the devices of one process and of several, and with a missing rank.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ state wait_until_settled(communicator& group) {
   return group.poll();
 }
 
-/// Input of rank `rank`: small whole numbers, whose sums are exact in any order.
+/// Rank `rank`'s input: small whole numbers, whose sums are exact in any order.
 float addend(int rank, std::size_t i) { return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 100); }
 
 /// One rank: a device, a stream, and numbers to sum.
@@ -68,7 +68,7 @@ struct rank_on_device {
   }
 };
 
-/// Sums the numbers of all of one process's ranks, several times.
+/// Sums the numbers of all ranks of one process, several times.
 void add_up(communicator& group, std::vector<rank_on_device>& mine, int ranks) {
   for (const std::size_t count : counts) {
     std::vector<float*> buffers;

@@ -1,4 +1,4 @@
-// cuDNN is loaded for the first convolution: where it is missing, all else runs, and a convolution says what to try.
+// cuDNN is loaded for the first convolution: without it all else runs, and a convolution's error names a remedy.
 
 #include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/child_process.hpp"

@@ -1,5 +1,5 @@
-// Kernels that are cut into parts for idle threads give the bits that they give uncut. Uncut is what they do without
-// idle threads; other tests hold that to other sources.
+// Kernels that are split into parts for idle threads give the same bits as without idle threads, when they run unsplit;
+// other tests check those results.
 
 #include <gtest/gtest.h>
 
@@ -23,11 +23,11 @@
 namespace troupe::kernels::test::cut_kernels_test {
 namespace {
 
-constexpr std::size_t dims[] = {64, 100};  // in one block, and in several
+constexpr std::size_t dims[] = {64, 100};  // one block, and several
 constexpr float untouched = 12345.0F;
 
-/// Calls `work` with three threads that help as it comes, and with one that does all parts itself, the last one first.
-/// Expects that each is offered parts.
+/// Calls `work` with three threads that help as they can, and with one that runs all parts itself, the last one first.
+/// Expects that parts are offered to each.
 void with_help(const std::function<void()>& work) {
   const auto expect_offers = [&](const auto& threads, const char* who) {
     SCOPED_TRACE(who);
@@ -39,7 +39,7 @@ void with_help(const std::function<void()>& work) {
   expect_offers(std::make_shared<hasty_thread>(), "hasty thread");
 }
 
-/// A table's numbers in the type of its rows.
+/// A table's numbers in the dtype of its rows.
 struct stored_table {
   std::vector<float> floats;
   std::vector<std::uint16_t> words;
@@ -66,7 +66,7 @@ struct stored_table {
 constexpr row_dtype row_types[] = {row_dtype::f32, row_dtype::bf16};
 constexpr std::size_t looked_up_rows = 500;
 
-/// Bags of no to eleven indices, and one that is longer than a part.
+/// Bags of zero to eleven indices, and one that is longer than a part.
 bag_batch ragged_bags(source_of_numbers& random, bool weighted) {
   constexpr std::size_t batch = 6000;
   bag_batch bags;
@@ -127,7 +127,7 @@ TEST(CutKernels, GatherTheSameRows) {
 constexpr std::size_t updated_rows = 8000;
 constexpr std::size_t bags_of_a_rank = 300;
 
-/// Gradients of two ranks for every second row below 7000, which makes a part of updates of every row without any.
+/// Gradients of two ranks for every second row below 7000; the updates of all rows then have a part without gradients.
 class two_ranks {
  public:
   two_ranks(source_of_numbers& random, std::size_t dim)
@@ -149,7 +149,7 @@ class two_ranks {
 
   row_gradients view() const { return grouped_.view(); }
 
-  /// Makes the gradient of touched row `i`, and of no other, a NaN.
+  /// Makes only the gradient of touched row `i` a NaN.
   void spoil(std::size_t i) {
     grouped_.occurrences[grouped_.starts[i]].scale = std::numeric_limits<float>::quiet_NaN();
   }

@@ -1,6 +1,5 @@
-// Devices that fail: an error names the device, the call and CUDA's words, says of what kind it is, and does not go
-// away where the device's does not. In children, whose emulated devices fail as told
-// (tests/emulated_cuda/settings.hpp).
+// Failing devices: an error names the device, the call, CUDA's message and its kind, and lasts if the device's does.
+// Runs in children, whose emulated devices fail as configured (tests/emulated_cuda/settings.hpp).
 
 #include <gtest/gtest.h>
 
@@ -20,7 +19,7 @@ namespace {
 
 using reason = device_error::reason;
 
-/// Runs the disabled test of that name on devices that fail so.
+/// Runs the disabled test `name` on devices with these faults.
 void expect_in_child(const std::string& name, const std::string& faults) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: not the emulated CUDA";
   const std::string output =
@@ -58,7 +57,7 @@ struct numbers_on {
   }
 };
 
-/// A single call of a device that works otherwise.
+/// One call fails on a device that otherwise works.
 TEST(DeviceFaultsGpu, DISABLED_OneCall) {
   const numbers_on one(0);
   one.fill(1);
@@ -70,14 +69,14 @@ TEST(DeviceFaultsGpu, DISABLED_OneCall) {
 
 TEST(DeviceFaultsGpu, ACallThatFailsIsNamedAndTheNextOneWorks) { expect_in_child("OneCall", "fail=cudaMemcpyAsync@2"); }
 
-/// The second launch on device 1 goes astray.
+/// The second launch on device 1 fails.
 TEST(DeviceFaultsGpu, DISABLED_AKernel) {
   const numbers_on works(0);
   const numbers_on fails(1);
   const auto other = fails.where.make_stream();
   fails.fill(1);
   EXPECT_EQ(fails.value(), 1);
-  fails.fill(2);  // taken: the error comes when it runs
+  fails.fill(2);  // accepted: the error comes when it runs
   const std::string told = "an illegal memory access was encountered; a kernel failed";
   expect_error([&] { fails.on->synchronize(); }, reason::failed, {"CUDA device 1: cudaStreamSynchronize: " + told});
   expect_error([&] { fails.on->synchronize(); }, reason::failed, {told});
@@ -94,7 +93,7 @@ TEST(DeviceFaultsGpu, AKernelsErrorComesAsItRunsAndStays) {
   expect_in_child("AKernel", "fail=kernel@2/1:cudaErrorIllegalAddress");
 }
 
-/// Device 1 is lost while its stream waits for device 0, which waits for nobody.
+/// Device 1 is lost while its stream waits for device 0, which itself waits for nothing.
 TEST(DeviceFaultsGpu, DISABLED_WaitsForNobody) {
   const numbers_on first(0);
   const numbers_on second(1);

@@ -1,4 +1,4 @@
-// A device's memory: allocated, freed, and reused.
+// Device memory: allocated, freed, and reused.
 
 #include <cstring>
 #include <thread>
@@ -56,7 +56,7 @@ TYPED_TEST(DeviceMemory, WhatIsKeptCountsAsFreeAndIsUsedAgain) {
   EXPECT_LE(this->device().memory().free, this->device().memory().total);
 }
 
-/// For children, whose emulated device is small.
+/// For children with a small emulated device.
 TYPED_TEST(DeviceMemory, DISABLED_LetsGo) {
   if (this->device().is_host()) return;
   const std::size_t free = this->device().memory().free;

@@ -1,4 +1,4 @@
-// The report on the machine is consistent, with and without a GPU.
+// The report about the machine is consistent, with and without a GPU.
 
 #include "kernels/devices.hpp"
 
@@ -21,7 +21,7 @@ bool program_maps(const std::string& file) {
   return false;
 }
 
-/// For a child, in which nothing has loaded CUDA before.
+/// For a child that has not yet loaded CUDA.
 TEST(DevicesChild, DISABLED_HasNothingOfCuda) {
   EXPECT_FALSE(program_maps("libtroupe_cuda"));
   EXPECT_FALSE(program_maps("libcuda"));

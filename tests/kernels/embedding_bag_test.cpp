@@ -33,7 +33,7 @@ const pooling_case pooling_cases[] = {{"sum", pooling::sum, false},
 
 class EmbeddingBag : public testing::TestWithParam<pooling_case> {};
 
-/// A value in double, and the allowed error in float32.
+/// A value in double, and its allowed error in float32.
 struct bounded {
   double value = 0;
   double bound = 0;
@@ -44,7 +44,7 @@ double factor_of(const pooling_case& c, const bags_view& bags, std::size_t bag, 
   return c.mode == pooling::mean ? 1.0 / static_cast<double>(bags.end_of(bag) - bags.begin_of(bag)) : 1.0;
 }
 
-/// Two roundings per product and sum, and some for the division of the mean.
+/// Bounds two roundings per product and sum, and some for the division of the mean.
 bounded sum_of(const std::vector<double>& terms) {
   bounded sum;
   for (const double term : terms) {
@@ -83,7 +83,7 @@ void check_forward(const pooling_case& c, std::size_t dim, std::size_t batch, st
   source_of_numbers random(static_cast<std::uint32_t>(dim * 100 + batch));
   const std::vector<float> table = random.numbers(table_rows * dim);
   const bag_batch bags = make_bags(random, batch, table_rows, c.weighted);
-  // Ends with the last row, so that a sanitizer sees any write past it.
+  // The buffer ends with the last row, so that a sanitizer sees any write past it.
   std::vector<float> out(batch == 0 ? 0 : (batch - 1) * stride + dim, untouched);
   host_stream().embedding_bag_forward(c.mode, table.data(), dim, bags.view(), out.data(), stride);
   for (std::size_t b = 0; b < batch; ++b) {
@@ -109,7 +109,7 @@ TEST_P(EmbeddingBag, ForwardIsThePooledRows) {
   });
 }
 
-/// Gradients of rows in double: terms[row * dim + column] are the contributions.
+/// Gradients of rows in double: terms[row * dim + column] are their contributions.
 std::vector<std::vector<double>> expected_terms(const pooling_case& c, const std::vector<float>& table, std::size_t dim,
                                                 const bags_view& bags, const std::vector<float>& grad,
                                                 std::size_t stride) {
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, EmbeddingBag, testing::ValuesIn(pooling_cases),
                          [](const testing::TestParamInfo<pooling_case>& tested) { return tested.param.name; });
 
 TEST(EmbeddingBagSum, AddsInIndexOrder) {
-  // Any other order or grouping of these four gives another sum.
+  // Any other order or grouping of these four gives a different sum.
   const std::vector<float> table = {1e8F, 1.0F, -1e8F, 3.0F};
   const bag_batch bags{{0, 1, 2, 3}, {0}, {}};
   float out = 0;

@@ -1,4 +1,4 @@
-// Sources of a table's gradient, grouped by hand, and tables for them.
+// Sources of a table's gradient, grouped by a simple method, and tables for them.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::kernels::test {
 
-/// One source: bags, their gradients, and their pooling.
+/// One source: bags, their gradients, and the pooling.
 struct gradient_source {
   pooling mode = pooling::sum;
   bag_batch bags;
@@ -21,8 +21,8 @@ struct gradient_source {
   std::size_t stride = 0;
 };
 
-/// Three sources with duplicates within and across them; the second one is already summed by row, and the last one is
-/// empty.
+/// Four sources with duplicates within and across them; the second is already summed by row, and the last one has only
+/// empty bags.
 inline std::vector<gradient_source> make_sources(source_of_numbers& random, std::size_t rows, std::size_t dim,
                                                  std::size_t wider) {
   std::vector<gradient_source> sources(4);
@@ -39,7 +39,7 @@ inline std::vector<gradient_source> make_sources(source_of_numbers& random, std:
   return sources;
 }
 
-/// The sources, grouped by hand for `update_rows`.
+/// Groups the sources for `update_rows` with a simple method.
 inline gradients grouped_by_hand(const std::vector<gradient_source>& sources) {
   std::map<std::int64_t, std::vector<occurrence>> by_row;
   gradients all;

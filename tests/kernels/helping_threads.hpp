@@ -1,4 +1,4 @@
-// Threads of a test's own that help with parts of others' work.
+// Test threads that help with parts of other threads' work.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace troupe::kernels::test {
 
-/// Does all offered work, what is left at its end too.
+/// Does all offered work, including what is left when it is destroyed.
 class helping_threads : public idle_threads {
  public:
   explicit helping_threads(std::size_t count) {
@@ -73,7 +73,7 @@ class helping_threads : public idle_threads {
   std::vector<std::thread> threads_;
 };
 
-/// Has done the offered work before `offer` returns: of what is cut into parts, all, the last part first.
+/// Runs all offered work before `offer` returns: of split work all parts, the last part first.
 class hasty_thread final : public idle_threads {
  public:
   std::size_t count() const override { return 1; }

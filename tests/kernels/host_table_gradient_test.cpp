@@ -19,7 +19,7 @@ using test::bag_batch;
 using test::make_bags;
 using test::source_of_numbers;
 
-/// Source, bag or position, scale.
+/// Source, bag or index, scale.
 using contribution = std::tuple<std::uint32_t, std::uint32_t, float>;
 using grouping = std::map<std::int64_t, std::vector<contribution>>;
 
@@ -37,7 +37,7 @@ grouping naive_grouping(const std::vector<source>& sources) {
         rows[bags.indices[i]].emplace_back(s, i, 1.0F);
         continue;
       }
-      std::uint32_t bag = 0;  // the last one that does not start behind i
+      std::uint32_t bag = 0;  // the last one that starts at or before i
       for (std::uint32_t b = 0; b < bags.offsets.size(); ++b) {
         if (bags.offsets[b] <= i) bag = b;
       }
@@ -80,7 +80,7 @@ row_gradients grouped(host_table_gradient& gradient, group_memory& to, std::int6
   return gradient.group(memory, to);
 }
 
-// The numbers of rows take zero, one, two and three passes of the sort.
+// These row counts need zero, one, two and three passes of the sort.
 TEST(HostTableGradient, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   source_of_numbers random(1);
   host_table_gradient gradient;
@@ -109,7 +109,7 @@ TEST(HostTableGradient, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   }
 }
 
-// A word has 20 bits of a row, and 12 of a bag's number; with one bag more they are 33.
+// A word has 20 bits for a row, and 12 for a bag's number; one more bag needs 33.
 TEST(HostTableGradient, WordsThatJustFitAreSortedAsOthers) {
   constexpr std::int64_t rows = 1 << 20;
   const std::vector<float> grad(1);

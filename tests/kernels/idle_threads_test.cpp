@@ -1,4 +1,5 @@
-// Parts of a work: each done once, by whomever, and everything said in order to the thread that needs them.
+// Parts of a work item: each is done once, by any thread, and all results are reported in order to the thread that
+// needs them.
 
 #include "kernels/idle_threads.hpp"
 
@@ -28,7 +29,7 @@ namespace {
 constexpr std::size_t thread_counts[] = {0, 1, 3};
 constexpr std::size_t part_counts[] = {0, 1, 2, 7, 1000};
 
-/// Keeps what is offered.
+/// Keeps the offered work.
 class kept_offers final : public idle_threads {
  public:
   explicit kept_offers(std::size_t count) : count_(count) {}
@@ -156,7 +157,7 @@ TEST(InParts, ThreadsThatComeTooLateFindNothing) {
   EXPECT_EQ(times, 5);
 }
 
-/// What `in_parts` throws, if the first or the last of six parts fails while an idle thread does the last one.
+/// The exception of `in_parts` if the first or the last of six parts fails while an idle thread runs the last one.
 std::exception_ptr failure_of_part(bool is_first) {
   const idle_threads_in_use in_use(std::make_shared<helping_threads>(1));
   constexpr std::size_t count = 6;
@@ -173,7 +174,7 @@ std::exception_ptr failure_of_part(bool is_first) {
     if (i + 1 == count) {
       last_begun.count_down();
       first_begun.wait();
-      for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();  // most likely it ends behind the others
+      for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();  // most likely it ends after the others
     }
     --running;
     if (i == (is_first ? 0 : count - 1)) throw std::runtime_error("part " + std::to_string(i));
@@ -192,7 +193,7 @@ std::exception_ptr failure_of_part(bool is_first) {
 
 TEST(InParts, AFailedPartIsThrownWhereTheyAreNeededOnceNoneRuns) {
   for (const bool is_first : {false, true}) {
-    // Looked at once its other owner, the helper, has ended: a thread sanitizer cannot see how owners of an exception
+    // Checked after the helper, its other owner, has ended: a thread sanitizer does not see how owners of an exception
     // are counted.
     const std::exception_ptr failure = failure_of_part(is_first);
     ASSERT_TRUE(failure) << "it was lost";
@@ -232,7 +233,7 @@ TEST(InParts, MayHavePartsThemselves) {
   }
 }
 
-/// The ranges that `in_ranges` makes, in the order of the calls.
+/// The ranges that `in_ranges` makes, in call order.
 std::vector<std::pair<std::size_t, std::size_t>> ranges_of(std::size_t count, std::size_t bytes) {
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
   in_ranges(count, bytes, [&](std::size_t begin, std::size_t end) { ranges.emplace_back(begin, end); });

@@ -1,4 +1,4 @@
-// Pairwise dot products against sums in double; their bits depend on neither strides nor vector width.
+// Pairwise dot products against sums in double; their bits do not depend on strides or vector width.
 
 #include "kernels/interaction.hpp"
 
@@ -34,7 +34,7 @@ std::string text(const shape& s) {
   return std::to_string(s.batch) + " samples of " + std::to_string(s.vectors) + " x " + std::to_string(s.dim);
 }
 
-/// The vectors of a batch side by side in one matrix, with gaps of NaN.
+/// A batch's vectors side by side in one matrix, separated by NaN.
 struct vectors_in_rows {
   std::size_t count;
   std::size_t dim;
@@ -137,7 +137,7 @@ TEST(Interaction, AVectorsGradientIsTheSumOverTheOthers) {
           }
         }
       }
-      // The gaps between the vectors stay unwritten.
+      // The gaps between the vectors stay unchanged.
       for (std::size_t b = 0; b < s.batch; ++b) EXPECT_TRUE(std::isnan(grads.at(b, 0, s.dim + 1)));
     }
   });
@@ -161,7 +161,7 @@ TEST(Interaction, BitsDoNotDependOnWhereTheVectorsLie) {
   }
 }
 
-// All instruction sets with fused multiply-add give the same bits, because the order of sums is the same.
+// All instruction sets with fused multiply-add give the same bits, because the order of summation is the same.
 TEST(Interaction, BitsDoNotDependOnTheWidthOfVectors) {
   const shape s{5, 27, 33};
   auto x = random_vectors(s, 0, 5);

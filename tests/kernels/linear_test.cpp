@@ -1,4 +1,4 @@
-// The fully connected layer against sums in double, for shapes of our loop and of BLAS.
+// The fully connected layer against sums in double, for shapes that our loop and BLAS compute.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::vector<shape> shapes() {
     }
   }
   all.push_back({6, 16, 8});
-  all.push_back({8, 32, 32});  // the last that our loop takes
+  all.push_back({8, 32, 32});  // the largest that our loop computes
   all.push_back({9, 32, 32});
   all.push_back({3, 0, 4});
   all.push_back({129, 13, 512});

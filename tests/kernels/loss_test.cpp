@@ -20,7 +20,7 @@ using loss_formula = std::function<double(const std::vector<double>&)>;
 
 std::vector<double> widened(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-/// Checks `grad` against the formula's slope at `outputs`. `scale` is the size of a gradient near 1 before the mean.
+/// Compares `grad` with the formula's slope at `outputs`. `scale` is the size of a gradient near 1 before the mean.
 void check_gradient(const loss_formula& formula, const std::vector<float>& outputs, const std::vector<float>& grad,
                     double scale) {
   std::vector<double> at = widened(outputs);
@@ -198,7 +198,7 @@ TEST(Losses, ShowANanWhereverItIs) {
   });
 }
 
-/// A part has the gradient that its samples have in the whole batch, to the bit, and its share of the loss.
+/// Expects that a part's gradients are bitwise those of its samples in the whole batch, and that its loss is its share.
 template <class Kernel, class Target>
 void expect_parts_add_up(Kernel kernel, std::size_t width, const std::vector<float>& outputs,
                          const std::vector<Target>& targets, std::size_t targets_width) {

@@ -1,4 +1,4 @@
-// What tests on a CUDA device begin with.
+// The fixture of tests on a CUDA device.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Skips its tests where there is no CUDA device, and fails them where TROUPE_CUDA_MODULE names a module that has none.
+/// Skips its tests without a CUDA device; fails them if TROUPE_CUDA_MODULE names a module without one.
 class needs_device : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// Normal numbers against the mathematics library; the bits are the same on every instruction set.
+// Normal numbers against the mathematics library; all instruction sets give the same bits.
 
 #include "kernels/normal.hpp"
 

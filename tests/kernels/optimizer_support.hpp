@@ -1,4 +1,4 @@
-// The optimizers' formulas in double, and the settings of their tests.
+// The optimizers' formulas in double, and their test settings.
 
 #pragma once
 
@@ -76,7 +76,7 @@ struct optimized {
   }
 };
 
-/// Step `t` for element `i`, by PyTorch's documentation.
+/// Step `t` for element `i`, as in PyTorch's documentation.
 inline void reference_step(const optimizer_case& c, int t, optimized<double>& state, std::size_t i, double grad) {
   double& weight = state.weights[i];
   grad += c.weight_decay * weight;

@@ -1,5 +1,5 @@
-// The buffers of matrix products, on a library and a system that are counted: never more products under way than
-// buffers, never a buffer for which there is no room.
+// The buffers of matrix products, with a library and a system that count: never more concurrent products than buffers,
+// never a buffer without room.
 
 #include "kernels/cpu/product_buffers.hpp"
 
@@ -15,12 +15,11 @@
 namespace troupe::kernels::test::product_buffers_test {
 namespace {
 
-/// What the library has, as OpenBLAS: it hands out a buffer that is not in use, else a new one, for which it asks the
-/// system without end.
+/// Imitates OpenBLAS: it hands out an unused buffer, or else a new one, which it requests from the system without end.
 struct library {
   std::atomic<std::size_t> made = 0;
   std::atomic<std::size_t> used = 0;
-  std::size_t fit = 0;  ///< so many fit
+  std::size_t fit = 0;  ///< buffers that fit
   std::size_t left_over = 0;
 
   static library& all() {
@@ -51,7 +50,7 @@ class ProductBuffers : public testing::Test {
     its.left_over = more_bytes;
   }
 
-  /// A product as OpenBLAS computes it, with a buffer.
+  /// A product with a buffer, as OpenBLAS computes it.
   static void multiply(product_buffers& all) {
     const product_buffers::use one(all);
     void* const buffer = library::take(0);

@@ -1,4 +1,4 @@
-// Many random numbers at once are those that `random_bits` gives one by one, on every instruction set.
+// Batches of random numbers equal those that `random_bits` gives one by one, on every instruction set.
 
 #include "kernels/random_bits.hpp"
 
@@ -18,7 +18,7 @@ constexpr std::uint64_t keys[] = {0, 1, 42, 0x123456789abcdef0, std::uint64_t{1}
 constexpr std::size_t count_max = 70;
 constexpr std::uint64_t untouched = 12345;
 
-/// Expects `out` to be the numbers of `counters`, with one that is untouched behind them.
+/// Expects that `out` holds the numbers of `counters`, followed by an untouched one.
 void expect_numbers(std::uint64_t key, std::span<const std::uint64_t> counters, std::span<const std::uint64_t> out) {
   ASSERT_EQ(out.size(), counters.size() + 1);
   for (std::size_t i = 0; i < counters.size(); ++i)

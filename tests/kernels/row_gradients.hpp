@@ -1,4 +1,4 @@
-// The gradient of a table, built by hand.
+// A table's gradient, built by hand.
 
 #pragma once
 

@@ -62,7 +62,7 @@ std::vector<std::uint16_t> all_patterns() {
   return patterns;
 }
 
-/// Returns the pattern nearest to x, ties to even, by a search among all values.
+/// Returns the pattern nearest to x, ties to even, by a search of all values.
 std::uint16_t nearest_pattern(const format& f, float x) {
   const double magnitude = std::abs(static_cast<double>(x));
   // Patterns of positive numbers ascend with their values.
@@ -72,7 +72,7 @@ std::uint16_t nearest_pattern(const format& f, float x) {
     const auto middle = static_cast<std::uint16_t>((low + high) / 2);
     (value_of(f, middle) <= magnitude ? low : high) = middle;
   }
-  // Infinity counts as the next finite number would.
+  // Infinity has the value that the next finite number would have.
   const double above = high == f.infinite() ? std::ldexp(1.0, f.bias() + 1) : value_of(f, high);
   const double to_low = magnitude - value_of(f, low);
   const double to_high = above - magnitude;
@@ -136,7 +136,7 @@ TEST(Rows, RandomFloatsGoToTheNearest) {
   while (numbers.size() < 200'000) {
     const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits()));
     if (std::isfinite(x)) numbers.push_back(x);
-    // And as many within the range of f16.
+    // As many again within the range of f16.
     numbers.push_back(std::ldexp(static_cast<float>(bits()) / 4294967296.0F, static_cast<int>(bits() % 48) - 30));
   }
   numbers.insert(numbers.end(), {0.0F, -0.0F, std::numeric_limits<float>::denorm_min(),
@@ -152,7 +152,7 @@ TEST(Rows, WhatIsTooLargeBecomesInfiniteAndNanStaysNan) {
       const auto minus_infinite = static_cast<std::uint16_t>(infinite | 0x8000);
       EXPECT_EQ(encoded(f, {infinity, max, -infinity, -max}),
                 (std::vector<std::uint16_t>{infinite, infinite, minus_infinite, minus_infinite}));
-      // A NaN whose payload is in the dropped bits.
+      // NaNs whose payload is in the dropped bits.
       for (const std::uint32_t bits : {0x7fc00000U, 0x7f800001U, 0xff800001U, 0xffffffffU}) {
         EXPECT_TRUE(std::isnan(decoded(f, encoded(f, {std::bit_cast<float>(bits)}))[0])) << f.name;
       }

@@ -1,4 +1,4 @@
-// Row-wise Adagrad and norms of rows: against the formula in double, and their order of summation.
+// Row-wise Adagrad and norms of rows: compared with the formula in double, and their order of summation.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ update_constants constants_of(double lr, double eps, double weight_decay) {
   return c;
 }
 
-/// Two ranks' sources with four rows each, for the table's rows 1, 4 and 7.
+/// Two ranks' sources with four rows each, for rows 1, 4 and 7 of the table.
 struct two_ranks {
   std::vector<float> first;
   std::vector<float> second;
@@ -47,7 +47,7 @@ struct two_ranks {
     grads.strides = {dim, dim};
   }
 
-  /// The gradient of a row in double, with the scale of `grads`.
+  /// The gradient of a row in double, with the scales of `grads`.
   std::vector<double> of_row(std::size_t row, std::size_t dim) const {
     std::vector<double> sum(dim);
     for (std::size_t i = 0; i < grads.rows.size(); ++i) {
@@ -65,7 +65,7 @@ struct two_ranks {
 
 bool is_touched(std::size_t row) { return row == 1 || row == 4 || row == 7; }
 
-// The formula for each element, with lr 0.1 and eps 1e-8; 10 roundings a step of values below 4.
+// The formula for each element, with lr 0.1 and eps 1e-8; 10 roundings per step of values below 4.
 TEST(RowwiseAdagrad, FollowsTheFormulaOnTouchedRows) {
   for (const double weight_decay : {0.0, 0.02}) {
     on_every_target([&] {
@@ -156,14 +156,14 @@ TEST(RowwiseAdagrad, LeavesARowAloneWhoseGradientIsNotFinite) {
   });
 }
 
-/// The order of stream_kernels.inc, in plain code.
+/// The summation order of stream_kernels.inc, in plain code.
 double ordered_squares(const std::vector<float>& x) {
   double s[8] = {};
   for (std::size_t i = 0; i < x.size(); ++i) s[i % 8] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
-/// Numbers of very different sizes, so that every order of summation gives other bits.
+/// Numbers of very different sizes, so that each order of summation gives different bits.
 std::vector<float> uneven(source_of_numbers& random, std::size_t count) {
   auto numbers = random.numbers(count);
   for (float& x : numbers) x = std::ldexp(x, static_cast<int>(random.below(40)) - 20);
@@ -197,7 +197,7 @@ TEST(SquaredNorm, OfWhatIsNotFiniteIsNotFinite) {
   }
 }
 
-// With one occurrence of factor one, the gradient equals its source bit for bit.
+// With one occurrence of factor one, the gradient equals its source bitwise.
 TEST(RowSquaredNorms, AreThoseOfTheMergedRows) {
   on_every_target([] {
     for (const std::size_t dim : dims) {

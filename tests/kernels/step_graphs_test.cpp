@@ -1,6 +1,6 @@
-// Steps that are captured over all streams of a device as graphs (`step_graphs`). Calls mean what they mean without;
-// the emulation counts that nothing goes to the device by itself, and runs a graph's calls in another order than they
-// were made in, where no event orders them.
+// Steps captured as graphs over all streams of a device (`step_graphs`). Calls have the same effect as without; the
+// emulation counts that nothing is launched outside graphs, and runs a graph's calls in a different order where no
+// event orders them.
 
 #include <algorithm>
 #include <atomic>
@@ -47,7 +47,7 @@ class StepGraphsGpu : public stream_test<on_cuda> {
   float* x() const { return x_.data(); }
   float* y() const { return y_.data(); }
 
-  /// x = 3 * value; y = x, on the other stream; x = 0 after that. `more`: one call more.
+  /// x = 3 * value; y = x, on the other stream; then x = 0. `more`: one more call.
   void step(float value, bool more = false) {
     on().fill(count, value, x());
     on().multiply(count, 3.0F, x());
@@ -185,7 +185,7 @@ TEST_F(StepGraphsGpu, AnotherDeviceMayWaitForAStep) {
   EXPECT_EQ(get(y(), count), all(8));
 }
 
-/// Another thread waits for its stream again and again, while this one captures.
+/// Another thread waits for its stream repeatedly, while this one captures.
 TEST_F(StepGraphsGpu, OtherThreadsSplitStepsAndLoseNothing) {
   constexpr int rounds = 200;
   std::atomic<bool> ends = false;
@@ -235,7 +235,7 @@ TEST_F(StepGraphsGpu, UploadsOfSeveralStepsDoNotWaitForEachOther) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(i / size)) << i;
 }
 
-/// A graph would read it when it runs.
+/// A graph would read the memory when it runs.
 TEST_F(StepGraphsGpu, MemoryThatIsNotStagingMemoryIsReadAtOnce) {
   graphs().begin();
   on().fill(count, 1.0F, x());
@@ -319,7 +319,7 @@ TEST_F(StepGraphsGpu, SpansAreTimedByTheGraph) {
   }
 }
 
-/// The rows of several steps' gradients are asked for behind the steps.
+/// The bad rows of several steps' gradients are queried after the steps.
 TEST_F(StepGraphsGpu, BadRowsOfSeveralStepsStayApart) {
   constexpr std::int64_t rows = 10;
   const auto weights = put(std::vector<float>(rows, 0.0F));
@@ -338,7 +338,7 @@ TEST_F(StepGraphsGpu, BadRowsOfSeveralStepsStayApart) {
   for (const std::int64_t row : {3, 7, 5}) EXPECT_EQ(gradient->bad_row(), row);
 }
 
-/// The call of CUDA fails, and the test's own step with it; what follows works.
+/// One CUDA call fails, and the test's own step with it; later steps work.
 void expect_in_child(const std::string& name, const std::string& faults) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: not the emulated CUDA";
   const std::string output =
@@ -366,7 +366,7 @@ TEST_F(StepGraphsGpu, DISABLED_OneFails) {
   EXPECT_EQ(get(y(), count), all(12));
 }
 
-/// The emulated call does nothing, so the streams go on capturing, and the calls behind it fail as well.
+/// The failed call does nothing, so the streams continue capturing, and later calls fail as well.
 TEST_F(StepGraphsGpu, DISABLED_OneFailsAndOthersFollow) {
   graphs().begin();
   step(1);

@@ -16,7 +16,7 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 
 double distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-/// From -20 to 20, then numbers near 0, and large ones.
+/// Numbers from -20 to 20, near 0, and large ones.
 std::vector<float> places_of_gelu() {
   std::vector<float> x;
   for (int i = -20000; i <= 20000; ++i) x.push_back(static_cast<float>(i) / 1000);
@@ -131,7 +131,7 @@ TYPED_TEST(StreamActivation, MultipliesAndAddsInPlace) {
     source_of_numbers random(static_cast<std::uint32_t>(count));
     const std::vector<std::vector<float>> in{random.numbers(count), random.numbers(count), random.numbers(count)};
     for (const bool with_c : {true, false}) {
-      for (std::size_t to = 0; to < (with_c ? 4U : 3U); ++to) {  // into a, b, another, or c
+      for (std::size_t to = 0; to < (with_c ? 4U : 3U); ++to) {  // into a, b, a new buffer, or c
         const device_array<float> all[] = {this->put(in[0], 1), this->put(in[1], 1),
                                            this->put(std::vector<float>(count, nan), 1), this->put(in[2], 1)};
         float* const y = all[to].data() + 1;

@@ -1,4 +1,4 @@
-// A stream's products of many pairs of matrices against sums in double, in each form and precision.
+// A stream's batched matrix products against sums in double, in each form and precision.
 
 #include <cmath>
 #include <vector>
@@ -11,7 +11,7 @@ namespace {
 constexpr auto plain = factor_form::plain;
 constexpr auto transposed = factor_form::transposed;
 
-/// Of matrix [rows, cols] number i, as it is stored in that form.
+/// Returns an element of matrix number i [rows, cols], stored in this form.
 double at(const std::vector<float>& all, factor_form form, std::size_t i, std::size_t rows, std::size_t cols,
           std::size_t row, std::size_t col) {
   return static_cast<double>(all[i * rows * cols + (form == plain ? row * cols + col : col * rows + row)]);
@@ -20,7 +20,7 @@ double at(const std::vector<float>& all, factor_form form, std::size_t i, std::s
 template <class Place>
 class StreamBatchedProduct : public stream_test<Place> {
  protected:
-  /// `error`: relative, of a factor.
+  /// `error`: relative error of a factor.
   void expect_products(stream& on, const batched_product_shape& shape, double error) {
     const auto [count, m, n, k, a_form, b_form] = shape;
     SCOPED_TRACE(testing::Message() << count << " x [" << m << ", " << k << "] [" << k << ", " << n << "], forms "
@@ -69,7 +69,7 @@ TYPED_TEST(StreamBatchedProduct, RoundsFactorsInBf16IfTheDeviceCan) {
   for (const auto a : {plain, transposed})
     for (const auto b : {plain, transposed}) {
       this->expect_products(*on, {3, 8, 16, 24, a, b}, 1.0 / (1 << 8));
-      this->expect_products(*on, {3, 8, 15, 24, a, b}, 1.0 / (1 << 8));  // which are left to tf32
+      this->expect_products(*on, {3, 8, 15, 24, a, b}, 1.0 / (1 << 8));  // bf16 falls back to tf32 for these
     }
 }
 

@@ -1,4 +1,4 @@
-// A stream's convolutions against loops in double over the numbers of each window.
+// A stream's convolutions against loops in double over each window.
 
 #include <cmath>
 #include <functional>
@@ -14,21 +14,21 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 constexpr conv2d_shape convolution_shapes[] = {
     {1, 7, 5, 1, 1, 1, 0},           // a multiplication
-    {1, 28, 28, 12, 3, 1, 1},        // those of a network for digits
+    {1, 28, 28, 12, 3, 1, 1},        // from a network for digits
     {12, 28, 28, 24, 6, 2, 0},       //
     {24, 12, 12, 32, 6, 2, 2},       //
-    {3, 5, 7, 4, 5, 3, 4},           // windows of little but padding
+    {3, 5, 7, 4, 5, 3, 4},           // windows of mostly padding
     {2, 4, 6, 3, 4, 1, 0},           // a kernel as high as the image
-    {3, 6, 6, 5, 6, 1, 0},           // and as large
+    {3, 6, 6, 5, 6, 1, 0},           // and as wide
     {5, 1, 1, 7, 1, 1, 0},           // images of one number
-    {2, 9, 8, 2, 3, 4, 1},           // numbers that are in no window
-    {17, 6, 5, 33, 2, 1, 1},         // channels beyond a vector
+    {2, 9, 8, 2, 3, 4, 1},           // numbers outside all windows
+    {17, 6, 5, 33, 2, 1, 1},         // more channels than a vector holds
     {2, 9, 8, 3, 3, 1, 2, 2},        // a dilated kernel,
     {3, 11, 7, 2, 2, 3, 4, 5},       // with a stride
     {6, 5, 7, 4, 3, 1, 1, 1, 2},     // groups,
-    {5, 6, 6, 10, 3, 2, 1, 1, 5},    // one for each channel,
+    {5, 6, 6, 10, 3, 2, 1, 1, 5},    // one per channel,
     {16, 7, 7, 32, 3, 1, 2, 2, 4},   // dilated,
-    {24, 5, 5, 24, 3, 1, 1, 1, 24},  // each channel by itself
+    {24, 5, 5, 24, 3, 1, 1, 1, 24},  // each channel alone
 };
 
 std::string text(const conv2d_shape& s, std::size_t batch) {
@@ -39,7 +39,7 @@ std::string text(const conv2d_shape& s, std::size_t batch) {
   return all;
 }
 
-/// Sums in double, with the sums of magnitudes, to which errors are relative.
+/// Sums in double, and sums of magnitudes, to which errors are relative.
 struct sums {
   explicit sums(std::size_t count) : value(count), magnitude(count) {}
 
@@ -57,7 +57,7 @@ void expect_near(const std::vector<float>& got, const sums& expected, const char
     ASSERT_NEAR(got[i], expected.value[i], 1e-6 * expected.magnitude[i]) << what << " " << i;
 }
 
-/// A batch for a convolution, and what is expected of it.
+/// A batch for a convolution, and the expected results.
 struct convolution_case {
   convolution_case(const conv2d_shape& its_shape, std::size_t its_batch)
       : shape(its_shape),
@@ -81,7 +81,7 @@ struct convolution_case {
     for (std::size_t at = 0; at < grad_y.size(); ++at) y.add(at, bias[at / area % shape.out_channels]);
   }
 
-  /// Calls `tap(place in x, place in weight)` for each product of output number `at`.
+  /// Calls `tap(index in x, index in weight)` for each product of output number `at`.
   void for_each_tap(std::size_t at, const std::function<void(std::size_t, std::size_t)>& tap) const {
     const std::size_t column = at % shape.out_width();
     const std::size_t row = at / shape.out_width() % shape.out_height();

@@ -1,4 +1,4 @@
-// A stream's elementwise kernels and reductions: exact ones bit for bit, sums against double.
+// A stream's elementwise kernels and reductions: exact ones bitwise, sums against double.
 
 #include <cmath>
 #include <limits>
@@ -54,7 +54,7 @@ TYPED_TEST(StreamElementwise, CopiesAndAddsColumnsOfWiderMatrices) {
           expected[r * to_stride + wider + c] = copied + from[r * from_stride + c];
         }
       }
-      // Leaves out the last row of a narrower matrix, which would end past the buffer.
+      // Omits the last row of a narrower matrix, which would end past the buffer.
       const std::size_t compared = wider == 0 ? rows : rows - 1;
       auto got = this->get(device_to);
       got.resize(compared * to_stride);
@@ -156,7 +156,7 @@ TYPED_TEST(StreamElementwise, FindsTheFirstNumberThatIsNotFinite) {
     const auto finite = this->put(numbers);
     this->on().find_non_finite(count, finite.data(), result.data());
     ASSERT_EQ(this->get(result)[0].place, count);
-    for (const std::size_t at : {count - 1, count / 2, count / 3}) {  // descending: the others stay
+    for (const std::size_t at : {count - 1, count / 2, count / 3}) {  // descending: earlier ones stay set
       if (at >= count) continue;
       numbers[at] = at % 2 == 0 ? nan : -inf;
       const auto there = this->put(numbers);

@@ -1,4 +1,4 @@
-// A stream's embedding bags, bit for bit: a bag is summed in the same order on every device.
+// A stream's embedding bags, bitwise: a bag is summed in the same order on every device.
 
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr std::size_t table_rows = 23;
 
-/// One bag and column by the definition of embedding_bag.hpp, from the table as floats.
+/// One bag and column as defined by embedding_bag.hpp, from a table of floats.
 float pooled(pooling mode, const std::vector<float>& table, std::size_t dim, const bags_view& bags, std::size_t bag,
              std::size_t column) {
   float sum = 0;
@@ -37,12 +37,12 @@ class StreamEmbeddingBag : public stream_test<Place> {
     device_array<std::byte> memory;
     std::size_t before;
     row_dtype type;
-    std::vector<float> floats;  ///< what is stored, widened
+    std::vector<float> floats;  ///< the stored values, widened
 
     const_table_view view() const { return {memory.data() + before, type}; }
   };
 
-  /// Stores the table `before` numbers into the memory.
+  /// Stores the table `before` numbers after the start of its memory.
   stored_table store(row_dtype type, const std::vector<float>& numbers, std::size_t before) {
     stored_table made{{}, before * size_of(type), type, numbers};
     std::vector<std::byte> stored(numbers.size() * size_of(type));

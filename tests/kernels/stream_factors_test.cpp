@@ -1,5 +1,5 @@
-// Factors of a layer's products that are rounded once for several of them, and masks of ReLUs: the results are those
-// of products that round by themselves, and of a separate ReLU.
+// Factors of a layer's products, rounded once for several products, and masks of ReLUs: the results equal those of
+// products that round their own factors, and of a separate ReLU.
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ class StreamFactors : public stream_test<Place> {
     }
   }
 
-  /// The same numbers on the device twice: as they are, and rounded by the stream.
+  /// The same numbers on the device twice: unrounded, and rounded by the stream.
   struct factor {
     device_array<float> numbers;
     device_array<std::uint16_t> in_bf16;
@@ -106,8 +106,8 @@ TYPED_TEST(StreamFactors, RoundedBeforeGiveTheSameBits) {
   });
 }
 
-/// A layer with a ReLU and the layer above it, whose gradient of its input it masks. The ReLU's input is 0 exactly in
-/// the first column, where a mask may also let the gradient through.
+/// A layer with a ReLU, and the layer above, whose input gradient the mask applies to. The ReLU's input is exactly 0 in
+/// the first column, where a mask may also pass the gradient.
 TYPED_TEST(StreamFactors, AMaskDoesWhatASeparateReluDoes) {
   for (const std::size_t above : {1, 8})
     this->on_each([&](stream& on, std::size_t batch, std::size_t in, std::size_t width) {
@@ -146,14 +146,14 @@ TYPED_TEST(StreamFactors, AMaskDoesWhatASeparateReluDoes) {
         if (is_masked && got[1][i] != 0) expected[1][i] = unmasked[i];
       }
       for (std::size_t i = 0; i < batch * width; ++i)
-        // cuBLASLt may add in another order for another epilogue.
+        // cuBLASLt may sum in another order for another epilogue.
         for (std::size_t which = 0; which < 2; ++which) ASSERT_NEAR(got[which][i], expected[which][i], 1e-4) << i;
       if (!this->device().is_host() && !is_emulated()) return;
       for (std::size_t which = 0; which < 2; ++which) ASSERT_TRUE(same_bits(got[which], expected[which])) << which;
     });
 }
 
-/// Through both epilogues with a ReLU.
+/// Tests both epilogues with a ReLU.
 TYPED_TEST(StreamFactors, AReluShowsANanWhateverThePrecision) {
   this->on_each([&](stream& on, std::size_t batch, std::size_t in, std::size_t out) {
     std::vector<float> x(batch * in, 1.0F);

@@ -1,4 +1,4 @@
-// Rows of a table by ids among numbers, and their gradient, in its order on every device.
+// Rows of a table by ids stored as numbers, and their gradient, in the same order on every device.
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// A stream's pairwise dots and their gradients, bit for bit: their order is the same on every device.
+// A stream's pairwise dots and their gradients, bitwise: their order is the same on every device.
 
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 template <class Place>
 class StreamInteraction : public stream_test<Place> {
  protected:
-  /// Vectors side by side in the rows of a device matrix.
+  /// Views of vectors side by side in the rows of a device matrix.
   template <class T>
   static std::vector<row_matrix<T>> side_by_side(const device_array<float>& matrix, std::size_t count,
                                                  std::size_t dim) {

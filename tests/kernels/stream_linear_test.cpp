@@ -1,4 +1,4 @@
-// A stream's fully connected layers against sums in double, in each precision, also without epilogues of cuBLASLt.
+// A stream's fully connected layers against sums in double, in each precision, also without cuBLASLt epilogues.
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +45,7 @@ void expect_sums(const std::vector<float>& got, std::size_t rows, std::size_t co
   }
 }
 
-/// A layer's numbers on host and device, `before` numbers into their memory.
+/// A layer's numbers on host and device, `before` numbers after the start of their memory.
 template <class Test>
 struct layer {
   layer(Test& test, const layer_shape& shape, std::size_t before)

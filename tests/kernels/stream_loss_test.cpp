@@ -43,7 +43,7 @@ class StreamLoss : public stream_test<Place> {
   }
 
  private:
-  /// Also checks a gradient that overwrites the outputs.
+  /// Computes the loss and its gradient; also checks a gradient that overwrites the outputs.
   template <class Loss>
   outcome by(const Loss& loss_of, const std::vector<float>& outputs) {
     const auto z = this->put(outputs);

@@ -1,4 +1,4 @@
-// A stream's gates of an LSTM against their formulas in double: forward by the definition, backward by hand.
+// A stream's LSTM gates against their formulas in double: forward by definition, backward derived by hand.
 
 #include <array>
 #include <cmath>
@@ -39,7 +39,7 @@ struct cell {
   }
 };
 
-/// A number for each place, all sizes from tiny to saturated.
+/// `count` numbers of all sizes, from tiny to saturated.
 std::vector<float> wide_numbers(source_of_numbers& random, std::size_t count) {
   std::vector<float> all = random.numbers(count);
   constexpr std::array<float, 6> scales = {1, 1e-6F, 5, 1, 20, 1e30F};
@@ -154,7 +154,7 @@ TYPED_TEST(StreamLstm, ShowsANan) {
   this->on().synchronize();
 }
 
-/// A row's bits are the same whatever rows are beside it.
+/// A row's bits do not depend on its neighbours.
 TYPED_TEST(StreamLstm, LooksAtEachRowAlone) {
   constexpr std::size_t hidden = 12;
   source_of_numbers random(3);

@@ -1,4 +1,4 @@
-// Rows of random numbers that a stream draws: the bits of `draw_numbers`, on every device.
+// Rows of random numbers that a stream draws: bitwise those of `draw_numbers`, on every device.
 
 #include <algorithm>
 #include <span>
@@ -14,7 +14,7 @@ namespace {
 template <class Place>
 class StreamNormals : public stream_test<Place> {
  protected:
-  /// Draws and compares all bits, those before and behind the rows too.
+  /// Draws rows and compares all bits, including those before and after the rows.
   void expect_rows(const row_keys& keys, std::size_t rows, std::size_t dim, row_dtype type, const row_init& from = {}) {
     SCOPED_TRACE(testing::Message() << rows << " rows of " << dim << ", " << size_of(type) << " bytes a number");
     const std::size_t before = size_of(type);
@@ -53,7 +53,7 @@ TYPED_TEST(StreamNormals, MayHaveAnotherDeviationOrBeUniform) {
 TYPED_TEST(StreamNormals, AreTheSameFromAnyFirstRow) {
   constexpr std::size_t rows = 50;
   constexpr std::size_t dim = 5;
-  const row_keys keys{~std::uint64_t{0} - 20, 3};  // the sum goes past 2^64
+  const row_keys keys{~std::uint64_t{0} - 20, 3};  // the sum exceeds 2^64
   const auto all = this->template room<float>(rows * dim);
   this->on().draw_rows({}, keys, rows, dim, all.data());
   const auto expected = this->get(all);

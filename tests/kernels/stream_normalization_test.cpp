@@ -35,7 +35,7 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& expec
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-5 * magnitude[i] + 1e-12) << i;
 }
 
-/// Numbers by channels, those of a channel around its own center, and parameters of the channels.
+/// Numbers by channels, each channel around its own center, and the channels' parameters.
 struct channels_case {
   explicit channels_case(const channels_shape& its_shape)
       : shape(its_shape),
@@ -172,7 +172,7 @@ TYPED_TEST(StreamNormalization, SumsGradientsOfChannels) {
 
 TYPED_TEST(StreamNormalization, PassesGradientsThroughTheStatistics) {
   for_each_channels_case([&](const channels_case& c, std::size_t before) {
-    channels_case sums(c.shape);  // some numbers as sums
+    channels_case sums(c.shape);  // arbitrary numbers as sums
     const std::size_t count = 3 * c.shape.of_channel();
     const auto x = this->put(c.x, before);
     const auto grad_y = this->put(c.grad_y, before);
@@ -252,7 +252,7 @@ TYPED_TEST(StreamNormalization, NormalizesRows) {
     expect_near(this->get(mean), c.mean, c.mean);
     expect_near(this->get(inverse), c.inverse, c.inverse);
     std::vector<double> expected(c.x.size());
-    // The mean's rounding is relative to it, and a row of equal numbers magnifies it most.
+    // The mean's rounding error is relative to the mean, and a row of equal numbers magnifies it most.
     std::vector<double> magnitude(c.x.size());
     for (std::size_t i = 0; i < c.x.size(); ++i) {
       expected[i] = c.xhat(i) * static_cast<double>(c.weight[i % c.width]) + static_cast<double>(c.bias[i % c.width]);

@@ -90,7 +90,7 @@ TYPED_TEST(StreamOrder, UploadsFollowEachOtherBeforeTheStreamHasPassed) {
     std::vector<float> given(count, static_cast<float>(round));
     const float* const there = numbers.put(this->on(), given);
     this->on().copy(there, all.data() + round * count, count * sizeof(float));
-    given.assign(count, -1.0F);  // nobody needs it any more
+    given.assign(count, -1.0F);  // no longer needed
   }
   const std::vector<float> got = this->get(all);
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(i / count)) << i;
@@ -101,7 +101,7 @@ TYPED_TEST(StreamOrder, UploadsFromStagingMemoryThatStaysUntilTheStreamHasPassed
   constexpr std::size_t rounds = 10;
   const auto all = this->template room<float>(rounds * count);
   const auto other = this->template room<float>(1 << 20);
-  std::vector<uploaded_array<float>> numbers(rounds);  // on the processor, what was put stays in place
+  std::vector<uploaded_array<float>> numbers(rounds);  // on the processor, uploaded data stay in place
   std::vector<std::weak_ptr<std::byte>> given(rounds);
   std::vector<std::shared_ptr<std::byte>> kept;
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -119,7 +119,7 @@ TYPED_TEST(StreamOrder, UploadsFromStagingMemoryThatStaysUntilTheStreamHasPassed
     if (this->device().is_host()) kept.push_back(memory);
     memory.reset();
     ASSERT_FALSE(given[round].expired()) << "others would get the memory";
-    // The next batch takes memory of the same size, and is written there.
+    // The next batch gets memory of the same size, and overwrites it.
     const auto next = this->device().allocate_staging(count * sizeof(float));
     std::fill_n(reinterpret_cast<float*>(next.get()), count, -1.0F);
   }
@@ -178,8 +178,8 @@ TYPED_TEST(StreamOrder, ForgetsCallsThatThrew) {
 }
 
 TYPED_TEST(StreamOrder, KeepsWhatGraphsUseWhenMoreIsNeeded) {
-  // The scratch memory of bf16 products grows between two launches. A row of the small product has 16 bytes, because
-  // cuBLASLt's kernels read that many at once and would read unwritten memory after a shorter row.
+  // The scratch memory of bf16 products grows between two launches. Rows of the small product have 16 bytes: cuBLASLt's
+  // kernels read that many at once, and would read unwritten memory after shorter rows.
   constexpr std::size_t few = 8;
   if (this->device().is_host()) GTEST_SKIP() << "skipped: the processor knows f32 only";
   const auto on = this->device().make_stream(matmul_precision::bf16);

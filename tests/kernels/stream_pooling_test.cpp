@@ -13,11 +13,11 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 constexpr pool2d_shape pool_shapes[] = {
     {1, 1, 1, 1, 1, 1},   {3, 7, 5, 2, 2, 2},   {2, 9, 8, 3, 2, 1}, {2, 9, 9, 3, 3, 2},
-    {1, 8, 6, 2, 1, 3},   {4, 28, 28, 2, 2, 2}, {2, 6, 6, 6, 6, 1}, {3, 28, 27, 28, 27, 1},  // one window, the image
+    {1, 8, 6, 2, 1, 3},   {4, 28, 28, 2, 2, 2}, {2, 6, 6, 6, 6, 1}, {3, 28, 27, 28, 27, 1},  // one window: the image
     {2, 5, 150, 2, 2, 2}, {1, 5, 4, 5, 2, 1},
 };
 
-/// A batch for pooling. The numbers are few, so that windows have several largest ones.
+/// A batch for pooling. It has few different numbers, so that windows have several maxima.
 struct pooling_case {
   pooling_case(const pool2d_shape& its_shape, std::size_t its_batch, bool with_nan)
       : shape(its_shape),
@@ -30,7 +30,7 @@ struct pooling_case {
       if (random.below(6) == 0) x[i] = nan;
   }
 
-  /// Calls `body(output number, places in x)` for each window, the places by rows and columns.
+  /// Calls `body(output number, indices in x)` for each window, its indices in row-major order.
   void for_each_window(const std::function<void(std::size_t, const std::vector<std::size_t>&)>& body) const {
     const std::size_t out_width = shape.out_width();
     const std::size_t out_area = shape.out_height() * out_width;

@@ -1,4 +1,4 @@
-// A stream's softmax of rows and its gradient against their formulas in double.
+// A stream's row softmax and its gradient against their formulas in double.
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Rows of softmax(scale x) in double; with `causal`, of numbers up to the diagonal.
+/// Rows of softmax(scale x) in double; with `causal`, only over numbers up to the diagonal.
 std::vector<double> expected_softmax(std::size_t width, double scale, bool causal, const std::vector<float>& x) {
   std::vector<double> y(x.size());
   for (std::size_t row = 0; row < x.size() / width; ++row) {

@@ -1,5 +1,4 @@
-// Tests of a stream, run on the processor and on a CUDA device: typed suites, of which the second has a name that ends
-// in Gpu.
+// Stream tests for the processor and a CUDA device: typed suites; the name of the second ends in Gpu.
 
 #pragma once
 
@@ -35,7 +34,7 @@ struct device_names {
   }
 };
 
-/// A device with a stream. Skips if there is no device, unless the environment names a module to test.
+/// A device with a stream. Skips without a device, unless the environment names a module to test.
 template <class Place>
 class stream_test : public testing::Test {
  protected:
@@ -52,7 +51,7 @@ class stream_test : public testing::Test {
   kernels::device& device() { return *device_; }
   stream& on() { return *stream_; }
 
-  /// Copies `numbers` to the device, `before` numbers into the memory, so that they are unaligned.
+  /// Copies `numbers` to the device, `before` numbers after the start of the memory, so that they are unaligned.
   template <class T>
   device_array<T> put(const std::vector<T>& numbers, std::size_t before = 0) {
     device_array<T> array;

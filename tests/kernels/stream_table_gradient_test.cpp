@@ -1,4 +1,4 @@
-// A stream's table gradients: groups, sums and updates rows as `update_rows` does, bit for bit.
+// A stream's table gradients: grouping, sums and row updates equal `update_rows` bitwise.
 
 #include <algorithm>
 #include <cmath>
@@ -50,7 +50,7 @@ class StreamTableGradient : public stream_test<Place> {
     ASSERT_TRUE(same_bits(this->get(got.second), expected.second));
   }
 
-  /// Collects and groups; its device memory stays valid until the next call.
+  /// Collects and groups the gradient; its device memory stays valid until the next call.
   void collect(table_gradient& gradient, std::int64_t rows, const std::vector<gradient_source>& sources) {
     kept_.clear();
     gradient.clear(rows);
@@ -153,7 +153,7 @@ TYPED_TEST(StreamTableGradient, FollowsTheFormula) {
 }
 
 TYPED_TEST(StreamTableGradient, TakesKeysOfAnyWidth) {
-  // The height of the table decides how many bits are sorted; only existing rows are touched.
+  // The table's height determines how many bits are sorted; only existing rows are touched.
   const auto gradient = this->gradient();
   for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{2}, std::int64_t{256}, std::int64_t{257},
                                   std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1, std::int64_t{1} << 40}) {
@@ -239,7 +239,7 @@ TYPED_TEST(StreamTableGradient, SumsLongRowsWithTheProcessorsBits) {
   constexpr std::size_t rows = 5;
   const optimizer_case c{"sgd", optimizer_kind::sgd};
   const auto gradient = this->gradient();
-  // Lengths of rows 0 to 4.
+  // Bag lengths of rows 0 to 4.
   const std::vector<std::vector<std::size_t>> lengths = {{511, 0, 255, 256, 1},
                                                          {300, 512, 511, 513, 2},
                                                          {1, 767, 768, 1300, 600},
@@ -294,7 +294,7 @@ TYPED_TEST(StreamTableGradient, TakesNothing) {
   gradient->apply(constants_of(c, 1), 2, got.view(), got.state(), 1.0F, false);
   EXPECT_EQ(this->bad_row(*gradient), -1);
   this->expect_same(got, expected);
-  // With every row, a zero gradient still changes the momentum.
+  // If all rows are updated, a zero gradient still changes the momentum.
   gradients none;
   none.close();
   std::int64_t bad_row = -1;

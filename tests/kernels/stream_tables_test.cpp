@@ -1,4 +1,4 @@
-// A stream's lookups and steps of several tables at once: the bits of each table alone, and as many launches as for
+// A stream's lookups and steps of several tables at once: bitwise as for each table alone, with as many launches as for
 // one.
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace troupe::kernels::test::stream_tables_test {
 namespace {
 
-/// One table's lookup: what the processor finds alone, and where the device writes.
+/// One table's lookup: the processor's result for it alone, and the device's output.
 struct lookup {
   pooling mode;
   std::vector<std::byte> stored;
@@ -58,7 +58,7 @@ class StreamTables : public stream_test<Place> {
             dim};
   }
 
-  /// A table of a step, on the host and on the device, and its sources.
+  /// A table of a step on host and device, with its sources.
   struct stepped {
     optimizer_case optimizer;
     std::size_t rows;
@@ -84,7 +84,7 @@ class StreamTables : public stream_test<Place> {
     return made;
   }
 
-  /// Adds the sources of all tables, the first ones of all tables first; their memory stays valid until the next call.
+  /// Adds the sources of all tables, first the first source of each; their memory stays valid until the next call.
   void collect(table_gradient& gradient, const std::vector<stepped>& tables) {
     kept_.clear();
     gradient.clear();
@@ -126,7 +126,7 @@ class StreamTables : public stream_test<Place> {
 };
 TYPED_TEST_SUITE(StreamTables, each_device, device_names);
 
-/// A source with `count` indices, nearly all of them of row 1.
+/// A source with `count` indices, nearly all for row 1.
 gradient_source long_source(source_of_numbers& random, std::size_t count, std::size_t rows, std::size_t dim) {
   gradient_source made;
   for (std::size_t i = 0; i < count; ++i)
@@ -140,7 +140,7 @@ TYPED_TEST(StreamTables, LookUpAsEachAlone) {
   for (const row_dtype type : {row_dtype::f32, row_dtype::bf16}) {
     for (const std::size_t dim : {1, 12, 16, 33, 128}) {
       source_of_numbers random(static_cast<std::uint32_t>(dim));
-      // More of one kind than a launch takes, then some of every kind.
+      // More lookups of one kind than a launch handles, then some of every kind.
       std::vector<lookup> all;
       for (int i = 0; i < 75; ++i)
         all.push_back(this->make_lookup(random, 2 + random.below(30), dim, type, i < 67 ? 0 : i % 5));
@@ -230,7 +230,7 @@ TYPED_TEST(StreamTables, CountABadRowOverAllTables) {
       tables.push_back(this->make_table(random, {"sgd", optimizer_kind::sgd}, row_dtype::f32, rows, dim));
       tables.back().sources = make_sources(random, rows, dim, 0);
     }
-    tables[1].sources[1].grad[2 * dim + 1] = std::numeric_limits<float>::infinity();  // its last row
+    tables[1].sources[1].grad[2 * dim + 1] = std::numeric_limits<float>::infinity();  // the source's last row
     tables[2].sources[1].grad[0] = std::numeric_limits<float>::quiet_NaN();
     this->collect(*gradient, tables);
     EXPECT_EQ(this->apply(*gradient, tables, dim, row_dtype::f32, 1, every_row), 7 + 4);
@@ -270,7 +270,7 @@ TEST_F(StreamTablesGpu, TakeAsManyLaunchesAsOne) {
     std::adjacent_difference(now.begin(), now.end(), now.begin());
     taken.emplace_back(now.begin() + 1, now.end());
   }
-  // Lookup; list, sort, mark, sum and rows; long rows, norms and tables' ends; update and the least bad row.
+  // Lookup; list, sort, mark, sum and rows; long rows, norms and table ends; update and the lowest bad row.
   for (const auto& of_count : taken) EXPECT_EQ(of_count, (std::vector<std::uint64_t>{1, 5, 3, 2}));
 }
 

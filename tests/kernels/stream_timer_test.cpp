@@ -1,6 +1,6 @@
-// Goal: spans of a stream's work have the device's durations and lie where they can on the host's clock, whatever the
-// device's clock does; and nobody waits for them. Method: first a stream for which a test says when each mark is
-// reached and what time it has; then a device.
+// Goal: spans of a stream's work have the device's durations and lie at possible times on the host's clock, whatever
+// the device's clock does; and no thread waits for them. Method: first a stream whose marks and times the test sets;
+// then a device.
 
 #include "kernels/stream_timer.hpp"
 
@@ -20,22 +20,22 @@ namespace {
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Returns once the host's clock has gone on by so much.
+/// Returns after `ns` nanoseconds on the host's clock.
 void pass(std::int64_t ns) {
   const std::int64_t until = now_ns() + ns;
   while (now_ns() < until) continue;
 }
 
-/// What a made device does and is asked.
+/// A simulated device and its counts.
 struct made_device {
-  /// The device's time of the mark that is recorded now.
+  /// Returns the device's time of the mark being recorded.
   std::function<std::int64_t()> clock = [] { return std::int64_t{0}; };
-  std::uint64_t reached = UINT64_MAX;  ///< so many marks
+  std::uint64_t reached = UINT64_MAX;  ///< marks reached so far
   std::uint64_t recorded = 0;
   std::uint64_t made = 0;
   std::uint64_t waits = 0;
-  std::uint64_t asked = 0;  ///< times between marks
-  std::uint64_t fails = 0;  ///< when asked so often
+  std::uint64_t asked = 0;  ///< queries for the time between marks
+  std::uint64_t fails = 0;  ///< the query that fails
 };
 
 class made_mark final : public time_mark {
@@ -64,7 +64,7 @@ class made_mark final : public time_mark {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/// Has marks, and can do nothing else.
+/// A stream that supports only marks.
 class made_stream final : public stream {
  public:
   explicit made_stream(made_device& of) : of_(of) {}
@@ -105,8 +105,8 @@ TEST(StreamTimer, TimesNothingOnTheProcessor) {
   }
 }
 
-/// A device's clock that runs as the host's does, from another zero: then nothing has to be corrected, unless the host
-/// sees the marks sooner than it has found out what the zero is.
+/// A device clock with the host's rate and another zero: no time is corrected, unless the host sees the marks earlier
+/// than its error in estimating the zero.
 TEST(StreamTimer, TellsTheDevicesDurations) {
   made_device device;
   std::vector<std::int64_t> times;
@@ -127,7 +127,7 @@ TEST(StreamTimer, TellsTheDevicesDurations) {
   }
 }
 
-/// A device's clock that is fast or slow, and far away, must not lead away from the host's.
+/// A fast, slow or far-off device clock must not shift spans from the host's clock.
 TEST(StreamTimer, KeepsToTheHostsClockHoweverTheDevicesRuns) {
   for (const double rate : {0.0, 0.5, 0.9999, 1.0, 1.0001, 2.0, 100.0}) {
     SCOPED_TRACE(rate);
@@ -155,7 +155,7 @@ TEST(StreamTimer, KeepsToTheHostsClockHoweverTheDevicesRuns) {
   }
 }
 
-/// Whichever of a span's times it does not tell: the failure is told once, and later spans are.
+/// Whichever query of a span's times fails: the failure is reported once, and later spans are correct.
 TEST(StreamTimer, LosesTheSpansOfADeviceThatFails) {
   for (std::uint64_t fails = 1; fails <= 4; ++fails) {
     SCOPED_TRACE(fails);
@@ -273,7 +273,7 @@ TEST_F(StreamTimerGpu, SpansFollowEachOtherBetweenTheHostsTimes) {
   EXPECT_LE(last, after);
 }
 
-/// What the host has waited for lies between the times before and after, as does what the device says it took.
+/// Both the span and the device's duration lie between the host's times before and after its wait.
 TEST_F(StreamTimerGpu, ASpanLiesWhereTheHostHasWaitedForIt) {
   const auto x = room<float>(1 << 18);
   stream_timer timer;

@@ -1,4 +1,4 @@
-// A stream's dense updates give the processor's bits, which optimizer_test.cpp checks against the formulas.
+// A stream's dense updates equal the processor's bitwise; optimizer_test.cpp checks those against the formulas.
 
 #include "tests/kernels/optimizer_support.hpp"
 #include "tests/kernels/stream_support.hpp"

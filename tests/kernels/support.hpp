@@ -1,4 +1,4 @@
-// Shared by the kernels' tests: repeatable inputs, bounds on float32 rounding, and a loop over instruction sets.
+// Shared by the kernel tests: repeatable inputs, bounds on float32 rounding, and a loop over instruction sets.
 
 #pragma once
 
@@ -48,7 +48,7 @@ class source_of_numbers {
 
   /// Uniform in [-1, 1).
   float number() { return static_cast<float>(static_cast<double>(engine_()) / 2147483648.0 - 1.0); }
-  /// In [0, end).
+  /// A number in [0, end).
   std::size_t below(std::size_t end) { return engine_() % end; }
 
   std::vector<float> numbers(std::size_t count) {
@@ -70,8 +70,8 @@ struct bag_batch {
   bags_view view() const { return {indices, offsets, weights}; }
 };
 
-/// `batch` bags of up to nine indices into `rows` rows. The first and the last bag and one in the middle are empty;
-/// with few rows, indices repeat within a bag and across bags.
+/// `batch` bags of up to nine indices into `rows` rows. The first, the last and one bag in the middle are empty; with
+/// few rows, indices repeat within and across bags.
 inline bag_batch make_bags(source_of_numbers& random, std::size_t batch, std::size_t rows, bool weighted) {
   bag_batch bags;
   for (std::size_t b = 0; b < batch; ++b) {
@@ -85,7 +85,7 @@ inline bag_batch make_bags(source_of_numbers& random, std::size_t batch, std::si
   return bags;
 }
 
-/// Returns the single result of a processor's kernel, which its last parameter takes.
+/// Returns the single result that a processor's kernel writes to its last parameter.
 template <class... Parameters, class... Arguments>
 auto result_of(void (stream::*kernel)(Parameters...), const Arguments&... arguments) {
   std::remove_pointer_t<std::tuple_element_t<sizeof...(Arguments), std::tuple<Parameters...>>> result{};

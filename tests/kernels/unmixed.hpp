@@ -1,4 +1,4 @@
-// Keys for given bits: the hash of random_bits.hpp backwards.
+// Keys for given bits: inverts the hash of random_bits.hpp.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace troupe::kernels::test {
 
 constexpr std::uint64_t inverse_of(std::uint64_t odd) {
   std::uint64_t inverse = odd;
-  for (int i = 0; i < 5; ++i) inverse *= 2 - odd * inverse;  // twice as many right bits each time
+  for (int i = 0; i < 5; ++i) inverse *= 2 - odd * inverse;  // doubles the correct bits each time
   return inverse;
 }
 

@@ -1,5 +1,5 @@
-// Row-wise optimizer updates, against the formulas in double, and bit for bit against the same gradients summed by
-// other kernels.
+// Row-wise optimizer updates, against the formulas in double, and bitwise against the same gradients summed by other
+// kernels.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t table_rows = 11;
 constexpr std::size_t rank_count = 3;
-/// Row sizes for each path of the kernel: in registers, by blocks, and by several chunks.
+/// Row sizes for each path of the kernel: in registers, in blocks, and in several chunks.
 constexpr std::size_t dims[] = {1, 2, 3, 4, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 128, 257, 2048, 5000};
 
 /// One rank's bags and their gradients.
@@ -39,7 +39,7 @@ struct pooled {
 
 constexpr pooled pooled_cases[] = {{pooling::sum, false}, {pooling::sum, true}, {pooling::mean, false}};
 
-/// Three ranks. Rank 1 has rows below 4 only, and no rank has the last row.
+/// Three ranks. Rank 1 touches only rows below 4, and no rank touches the last row.
 std::vector<rank_input> make_ranks(source_of_numbers& random, std::size_t dim, bool weighted) {
   std::vector<rank_input> ranks(rank_count);
   for (std::size_t rank = 0; rank < rank_count; ++rank) {
@@ -50,7 +50,7 @@ std::vector<rank_input> make_ranks(source_of_numbers& random, std::size_t dim, b
   return ranks;
 }
 
-/// Every occurrence separately, from the bags.
+/// Each occurrence separately, from the bags.
 gradients by_occurrence(const std::vector<rank_input>& ranks, pooling mode) {
   gradients all;
   for (std::size_t row = 0; row < table_rows; ++row) {
@@ -89,7 +89,7 @@ std::vector<std::vector<float>> summed_by_backward(const std::vector<rank_input>
   return sums;
 }
 
-/// The same rows, with one occurrence per rank in the ranks' summed gradients.
+/// The same rows, with one occurrence per rank, in the ranks' summed gradients.
 gradients by_rank(const gradients& all, const std::vector<std::vector<float>>& sums, std::size_t dim) {
   gradients one_each;
   for (std::size_t i = 0; i < all.rows.size(); ++i) {
@@ -155,7 +155,7 @@ TEST_P(UpdateRowsBy, GivesTheBitsOfGradientsSummedByTheBackwardKernel) {
           host_stream().sum_in_rank_order(in, total.size(), all.scale, total.data());
           host_stream().update_dense(constants_of(c, t), total.size(), dense.weights.data(), dense.view(),
                                      total.data());
-          // Later, rows that a step has skipped differ from the dense ones.
+          // Later, rows that a step skipped differ from the dense result.
           if (t == 1) expect_same_rows(direct, dense, all.rows, dim);
         }
         expect_same(direct, summed);
@@ -195,7 +195,7 @@ TEST_P(UpdateRowsBy, FollowsTheFormulaOnTouchedRowsAlone) {
         }
         for (std::size_t i = 0; i < grad.size(); ++i) {
           if (touched[i / dim]) reference_step(c, t, expected, i, grad[i]);
-          // The quotients of Adagrad and Adam have the gradient's relative error, which cancellation makes large.
+          // The quotients of Adagrad and Adam inherit the gradient's relative error, which cancellation can make large.
           ASSERT_NEAR(got.weights[i], expected.weights[i], 4e-5 * t) << "step " << t << " row " << i / dim;
         }
       }
