@@ -15,7 +15,7 @@ const adult_data& real_data() {
   return *data;
 }
 
-// All numbers below were computed from the two files by other means (Python's csv and math modules).
+// The expected numbers were computed from the two files independently (with Python's csv and math modules).
 TEST(Adult, HasAllRowsAndLabels) {
   const auto& data = real_data();
   const auto is_rich = [](const adult_row& row) { return row.above_50k; };
@@ -89,7 +89,7 @@ TEST(Adult, AColumnThatNeverChangesBecomes0) {
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ(data->train[0].numbers[2], 0.0F);
   EXPECT_EQ(data->train[1].numbers[2], 0.0F);
-  // Two different values are one deviation below and above their mean.
+  // Two different values lie one deviation below and above their mean.
   EXPECT_NEAR(data->train[0].numbers[0], -1, 1e-5);
   EXPECT_NEAR(data->train[1].numbers[0], 1, 1e-5);
 }

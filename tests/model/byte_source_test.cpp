@@ -14,7 +14,7 @@
 namespace troupe::model::byte_source_test {
 namespace {
 
-// The file's whole text, taken in pieces of `room` bytes.
+// The file's whole text, read in pieces of `room` bytes.
 result<std::string> text_of(const std::string& path, std::size_t room = 1000) {
   const auto file = open_data_file(path);
   if (!file) return tl::unexpected(file.error());
@@ -31,7 +31,7 @@ result<std::string> text_of(const std::string& path, std::size_t room = 1000) {
   }
 }
 
-// Lines that do not compress to nothing.
+// Lines that do not compress to almost nothing.
 std::string sample_text(std::size_t lines) {
   std::string text;
   random_sequence random(7);
@@ -47,7 +47,7 @@ std::string fault_of(const std::string& bytes) {
   return message.substr(std::min(start.size(), message.size()));
 }
 
-// A little of a packed file may be text without end.
+// A few packed bytes may expand to endless text.
 TEST(ByteSource, EndsEarlyWhenAStopIsAskedForWithinItsText) {
   const std::string text = sample_text(50'000);
   for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
@@ -106,7 +106,7 @@ TEST(ByteSource, CompressedDataThatAreCutOffAnywhereAreRefused) {
   const std::string text = sample_text(20);
   for (const std::string& whole : {gzip(text), zstd(text), gzip(text) + gzip(text), zstd(text) + zstd(text)}) {
     for (std::size_t size = 4; size < whole.size(); ++size) {
-      if (size * 2 == whole.size()) continue;  // one of two whole ones
+      if (size * 2 == whole.size()) continue;  // exactly one of two whole streams
       const std::string message = fault_of(whole.substr(0, size));
       EXPECT_NE(message.find(fmt::format("data are cut off: the file ends at byte {}, before they do", size)),
                 std::string::npos)
@@ -117,7 +117,7 @@ TEST(ByteSource, CompressedDataThatAreCutOffAnywhereAreRefused) {
             "the gzip data are cut off: the file ends at byte 50, before they do; get the file again");
 }
 
-// Some bytes say only when and by whom the data were made.
+// Some bytes only say when and by what program the data were made.
 TEST(ByteSource, AByteThatChangesTheTextIsRefused) {
   const std::string text = sample_text(20);
   for (const std::string& whole : {gzip(text), zstd(text)}) {
@@ -150,7 +150,7 @@ TEST(ByteSource, SomethingElseBehindCompressedDataIsRefused) {
   EXPECT_NE(fault_of(gzip(text) + std::string(512, '\0')).find("something else follows"), std::string::npos);
 }
 
-// A zstd frame of one block that is stored as it is, with a window of 2^`power` x (1 + `eighths` / 8) bytes.
+// A zstd frame with one uncompressed block and a window of 2^`power` x (1 + `eighths` / 8) bytes.
 std::string frame_with_window(unsigned power, unsigned eighths, const std::string& text) {
   std::string frame("\x28\xb5\x2f\xfd\0", 5);
   frame += static_cast<char>((power - 10) << 3 | eighths);
@@ -175,7 +175,7 @@ TEST(ByteSource, WindowsAreReadUpToTheLimitAndNamedBeyond) {
 
 TEST(ByteSource, ADictionaryThatIsNeededIsNamed) {
   std::string frame = frame_with_window(20, 0, "0\t1\n");
-  frame[4] = 1;  // a dictionary's number of one byte stands after the window
+  frame[4] = 1;  // a one-byte dictionary number follows the window
   frame.insert(6, 1, '\x2a');
   EXPECT_EQ(fault_of(frame), "needs the zstd dictionary 42: must need none; compress it anew without");
 }
@@ -201,7 +201,7 @@ TEST(DataFile, WhatIsNoFileIsRefused) {
 TEST(DataFile, WhatMayNotBeReadIsRefused) {
   const temporary_file file("0\n");
   ::chmod(file.path().c_str(), 0);
-  // Root may read everything: become somebody else for a moment.
+  // Root may read everything: switch to another user for a moment.
   constexpr uid_t nobody = 65534;
   const uid_t before = ::geteuid();
   ASSERT_EQ(before == 0 ? ::seteuid(nobody) : 0, 0);

@@ -83,7 +83,7 @@ TEST(CheckpointExport, DoesNotDependOnTheSharding) {
     }
 }
 
-// Tables of 30 MiB, so that each is written in several pieces; rows that do not divide them.
+// Tables of 30 MiB are written in several pieces; their rows do not divide the pieces evenly.
 TEST(CheckpointExport, IsWrittenInPieces) {
   for (const auto& [shards, split] :
        {std::pair{1U, table_split::rows}, {3U, table_split::rows}, {3U, table_split::columns}}) {
@@ -128,10 +128,10 @@ TEST(CheckpointExport, OfTheWeightsAloneHasNothingElseOfAProgram) {
 
 // -- memory -------------------------------------------------------------------
 
-// The sanitizers keep memory that was given back.
+// The sanitizers keep freed memory.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-/// Bytes of a line of /proc/self/status.
+/// The bytes of a line of /proc/self/status.
 std::uint64_t memory_of(const std::string& name) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -142,7 +142,7 @@ std::uint64_t memory_of(const std::string& name) {
   return kib * 1024;
 }
 
-/// True if `work` succeeds, and at no moment takes `bytes` more memory than there was before.
+/// Returns whether `work` succeeds and never uses `bytes` more memory than before.
 template <class Work>
 bool works_within(std::uint64_t bytes, Work work) {
   ::malloc_trim(0);
@@ -181,13 +181,14 @@ TEST(CheckpointExport, NeitherSavingNorExportingTakesMemoryForATable) {
   EXPECT_TRUE(works_within(most, [&] { return newest_whole_checkpoint(folder / "a").has_value(); }));
   EXPECT_TRUE(works_within(most, [&] { return export_checkpoint(found->what, folder / "file", {}).has_value(); }));
   EXPECT_GT(std::filesystem::file_size(folder / "file"), 3 * most);
-  // That it would be noticed. The kernel counts resident pages within some hundred KiB for each core, so by far.
+  // Checks that excess is noticed. The kernel counts resident pages to some hundred KiB per core, so the excess is
+  // large.
   EXPECT_FALSE(works_within(most, [] { return std::vector<char>(2 * most, 'x').back() == 'x'; }));
 }
 
 #endif
 
-// -- where to -----------------------------------------------------------------
+// -- the output file -------------------------------------------------------------------------------------------------
 
 TEST(CheckpointExport, ReplacesAFileOnlyIfToldTo) {
   const checkpoint_folder folder;

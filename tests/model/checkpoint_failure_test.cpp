@@ -1,5 +1,5 @@
-// Goal: whatever stops a save, and whenever, there is a whole checkpoint to go on from, and the next save works.
-// Method: let each system call of a save fail, one after the other; then let the process die at each.
+// Goal: whatever stops a save, at any time, a whole checkpoint remains to resume from, and the next save works. Method:
+// each system call of a save fails, one after the other; then the process dies at each.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 namespace troupe::model::checkpoint_failure_test {
 namespace {
 
-/// The step that a run would go on from; its tensors must be those of that step.
+/// The step that a run would resume from; expects that its tensors are those of that step.
 std::uint64_t step_to_go_on_from(const std::string& directory) {
   const auto found = newest_whole_checkpoint(directory);
   if (!found) {
@@ -27,7 +27,7 @@ std::uint64_t step_to_go_on_from(const std::string& directory) {
   return found->what.manifest.step;
 }
 
-/// What a resumed run does.
+/// Does what a resumed run does.
 void go_on_and_save(const std::string& directory, std::uint64_t step) {
   const auto resumed = newest_whole_checkpoint(directory);
   ASSERT_TRUE(resumed.has_value());
@@ -36,7 +36,7 @@ void go_on_and_save(const std::string& directory, std::uint64_t step) {
   ASSERT_TRUE(save_made(*store, step).has_value());
 }
 
-/// Expects two checkpoints in the folder and nothing else.
+/// Expects that the folder has only these two checkpoints.
 void expect_only(const std::string& directory, std::uint64_t older, std::uint64_t newer) {
   const auto steps = checkpoint_steps(directory);
   ASSERT_TRUE(steps.has_value());
@@ -58,7 +58,7 @@ TEST(FailingSave, LeavesTheOneBeforeAtEveryCall) {
       const system_watch watch(at_call::fail, number);
       const auto done = save_made(*store, 60);
       store->abandon();
-      // Removing the oldest one is not part of what can fail.
+      // A failed removal of the oldest checkpoint is not a failed save.
       saved = done.has_value() && system_watch::count() <= number;
       if (!done) {
         ++failures;
@@ -73,7 +73,7 @@ TEST(FailingSave, LeavesTheOneBeforeAtEveryCall) {
     expect_only(folder.path(), step, 80);
     EXPECT_EQ(step_to_go_on_from(folder.path()), 80U);
   }
-  // Four files and a manifest, each created, written, synced and closed, and what is around them.
+  // Creating, writing, syncing and closing four files and a manifest, and calls around them.
   EXPECT_GT(failures, 20U);
 }
 
@@ -108,7 +108,7 @@ TEST(FailingSave, LeavesOneToGoOnFromWhenTheProcessDiesAtAnyCall) {
   EXPECT_GT(deaths, 20U);
 }
 
-// What a power cut leaves cannot be tried here; but the order of the calls can be looked at.
+// A power cut cannot be tested here; but the order of the calls can be checked.
 TEST(FailingSave, CommitsNothingThatIsNotOnTheDisk) {
   const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
@@ -144,7 +144,7 @@ TEST(FailingSave, CommitsNothingThatIsNotOnTheDisk) {
   EXPECT_LT(last("open", newest.path_of(newest.manifest.files.back().name)), last("fsync", files));
   EXPECT_LT(last("fsync", files), committed);
   EXPECT_LT(committed, last("fsync", folder.path()));
-  // The oldest one goes when the newest is safe, its manifest first.
+  // The oldest checkpoint is removed once the newest is safe, its manifest first.
   EXPECT_LT(last("fsync", folder.path()), last("unlink", folder / manifest_name(20)));
   for (std::size_t at = 0; at < calls.size(); ++at) {
     if (calls[at].name == "unlink") {
@@ -186,7 +186,7 @@ TEST(FailingSave, OnAFullDiskNamesTheFileAndTheBytesWanted) {
   EXPECT_EQ(newest_whole_checkpoint(folder.path())->what.manifest.step, 40U);
 }
 
-// Falling back would in the end remove what may be sound.
+// Falling back could remove a sound checkpoint in the end.
 TEST(FailingRead, IsNeverTakenForATornCheckpoint) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
@@ -205,7 +205,7 @@ TEST(FailingRead, IsNeverTakenForATornCheckpoint) {
         << found.error().message;
     EXPECT_NE(found.error().message.find("Input/output error"), std::string::npos) << found.error().message;
   }
-  // The manifest, and each of four files for its digest and for its header, which takes two reads: 2 + 4 (2 + 3).
+  // The manifest, and each of four files for its digest and for its header, which needs two reads: 2 + 4 (2 + 3).
   EXPECT_EQ(failures, 22U);
 }
 

@@ -17,7 +17,7 @@
 namespace troupe::model::checkpoint_manifest_test {
 namespace {
 
-/// A sound manifest with something of everything.
+/// A sound manifest with values of every kind.
 checkpoint_manifest whole_manifest() {
   checkpoint_manifest manifest = made_manifest(40);
   manifest.folder = "step-000000000040-1a2b3c4d";
@@ -28,7 +28,7 @@ checkpoint_manifest whole_manifest() {
   return manifest;
 }
 
-/// `text` with its digest made right again after a change.
+/// Corrects the digest of `text` after a change.
 std::string signed_again(std::string text) {
   const std::size_t body = text.size() - 36;
   running_digest digest;
@@ -36,7 +36,7 @@ std::string signed_again(std::string text) {
   return text.substr(0, body) + digest.hex() + "\"\n}\n";
 }
 
-/// What is wrong with `text` with `from` replaced by `to`, its digest being right.
+/// The error for `text` with `from` replaced by `to` and a correct digest.
 std::string refusal(const std::string& text, const std::string& from, const std::string& to) {
   std::string changed = text;
   const std::size_t at = changed.find(from);
@@ -112,7 +112,7 @@ TEST(CheckpointManifest, ReadsWhatItWrote) {
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(*parsed, manifest);
   EXPECT_EQ(to_text(*parsed), text);
-  // For people too: a line for each setting and file.
+  // Readable for people: one line per setting and file.
   EXPECT_NE(text.find("\n    \"seed\": \"7\",\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\n    {\"name\": \"dense.safetensors\", \"length\": 1000, \"digest\": \"aaaa"),
             std::string::npos)
@@ -164,7 +164,7 @@ TEST(CheckpointManifest, KeepsEveryByteOfASetting) {
   EXPECT_EQ(parsed->settings, manifest.settings);
 }
 
-/// Readers of JSON refuse bytes that are not UTF-8.
+/// JSON readers reject bytes that are not UTF-8.
 TEST(CheckpointManifest, IsJsonWhateverBytesASettingHas) {
   checkpoint_manifest manifest = whole_manifest();
   manifest.settings = {{"data", "csv:d\xff.csv"}, {"test-file", R"(C:\xff\x5c)"}};
@@ -235,7 +235,7 @@ TEST(CheckpointManifest, OfVersion1IsReadWithoutTheFiguresThatCameLater) {
   std::string text = to_text(manifest);
   text.replace(text.find("\"version\": 2"), 12, "\"version\": 1");
   const std::string added = ", \"test_loss\": null, \"rmse\": null";
-  // With the later ones it is none of version 1.
+  // With the later fields it is not valid for version 1.
   EXPECT_FALSE(parse_manifest(signed_again(text)).has_value());
   text.erase(text.find(added), added.size());
   const auto parsed = parse_manifest(signed_again(text));
@@ -243,7 +243,7 @@ TEST(CheckpointManifest, OfVersion1IsReadWithoutTheFiguresThatCameLater) {
   EXPECT_EQ(*parsed, manifest);
 }
 
-/// Only tables that are split by columns need version 3: all others can be read by a troupe that does not know it.
+/// Only tables split by columns need version 3: versions of troupe that do not know it can read all others.
 TEST(CheckpointManifest, OfTablesByColumnsSaysSo) {
   checkpoint_manifest manifest = whole_manifest();
   const std::string by_rows = to_text(manifest);
@@ -323,7 +323,7 @@ TEST(CheckpointManifest, AnyMissingOrAddedByteIsFound) {
             "8388609 bytes: must be at most 8388608");
 }
 
-// -- what somebody else wrote -------------------------------------------------
+// -- foreign manifests -----------------------------------------------------------------------------------------------
 
 TEST(CheckpointManifest, AnotherVersionIsRefusedWithBothNumbers) {
   std::string text = to_text(whole_manifest());
@@ -333,7 +333,7 @@ TEST(CheckpointManifest, AnotherVersionIsRefusedWithBothNumbers) {
   EXPECT_FALSE(newer.error().torn);
   EXPECT_EQ(newer.error().message,
             "version 6: this version of troupe reads 1 to 5; a newer troupe wrote it, use that one");
-  // Whatever else another version may say.
+  // Another version may say anything else.
   EXPECT_FALSE(parse_manifest(signed_again("{\"format\": \"troupe-checkpoint\", \"version\": 7, \"new\": [1], "
                                            "\"digest\": \"" +
                                            std::string(32, '0') + "\"\n}\n"))

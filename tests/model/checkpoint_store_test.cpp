@@ -15,7 +15,7 @@
 namespace troupe::model::checkpoint_store_test {
 namespace {
 
-/// Names in a folder, the digits that make a save's folder its own left out.
+/// The names in a folder, without the digits that make a save's folder unique.
 std::vector<std::string> kinds_of_entries(const std::string& path) {
   std::vector<std::string> names = entries_of(path);
   for (std::string& name : names) {
@@ -57,7 +57,7 @@ TEST(CheckpointStore, KeepsTheNewestTwo) {
                    "table-1.shard-0-of-1.safetensors"}));
 }
 
-/// What `ls` would show of a file: permissions in octal.
+/// A file's permissions in octal, as `ls` would list them.
 std::string permissions_of(const std::string& path) {
   struct stat found {};
   EXPECT_EQ(::lstat(path.c_str(), &found), 0) << path;
@@ -87,7 +87,7 @@ TEST(CheckpointStore, IsLockedByAFileThatOnlyItsOwnerCanOpen) {
   const checkpoint_folder folder;
   ASSERT_TRUE(checkpoint_store::open(folder.path(), nullptr).has_value());
   EXPECT_EQ(permissions_of(folder / ".lock"), "600");
-  ASSERT_EQ(::chmod((folder / ".lock").c_str(), 0666), 0);  // as earlier versions left it
+  ASSERT_EQ(::chmod((folder / ".lock").c_str(), 0666), 0);  // the mode that earlier versions used
   ASSERT_TRUE(checkpoint_store::open(folder.path(), nullptr).has_value());
   EXPECT_EQ(permissions_of(folder / ".lock"), "600");
 }
@@ -208,7 +208,7 @@ TEST(CheckpointStore, CommitsOnlyWhatIsThere) {
   EXPECT_TRUE(save_made(*store, 20).has_value());
 }
 
-// -- which folder -------------------------------------------------------------
+// -- the folder ------------------------------------------------------------------------------------------------------
 
 TEST(CheckpointStore, MakesTheFolderAndThoseAbove) {
   const checkpoint_folder folder;
@@ -236,7 +236,7 @@ TEST(CheckpointStore, RefusesWhatCannotBeAFolder) {
   EXPECT_EQ(refusal(""), "the folder for checkpoints has no name");
 }
 
-// In a process of its own without root's privileges, if the tests have them.
+// Runs in a child without root's privileges, if the tests have them.
 TEST(CheckpointStore, RefusesAFolderThatCannotBeWritten) {
   const checkpoint_folder folder;
   ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t step = 3;
 
-/// The only checkpoint of a folder.
+/// The only checkpoint in a folder.
 checkpoint only_checkpoint(const std::string& directory) {
   const auto found = newest_whole_checkpoint(directory);
   EXPECT_TRUE(found.has_value()) << found.error().message;
@@ -25,7 +25,7 @@ made_content one_table(saved_table table) {
   return content;
 }
 
-/// Expects that each part, read in every sharding up to `shards_max`, by rows and by columns, has what belongs there.
+/// Expects that each part, read in every sharding up to `shards_max`, by rows and by columns, has the right contents.
 void expect_resharding(const checkpoint& saved, std::uint32_t shards_max) {
   const saved_table& table = saved.manifest.tables.front();
   for (const table_part& part : table.parts) {
@@ -104,7 +104,7 @@ TEST(CheckpointTensors, ColumnsAreDividedInRunsTheFirstOfWhichAreLonger) {
   EXPECT_EQ(columns_on(10, {1, 3}).count, 10U);
 }
 
-// 12 MiB and more of each part, so that every file is read in several pieces; rows that do not divide them.
+// At least 12 MiB per part, so that every file is read in several pieces; rows do not divide the pieces evenly.
 TEST(CheckpointTensors, LargerThanTheBufferComeBackWhole) {
   const checkpoint_folder folder;
   const made_content content = one_table({250'001, 2, {{"weight", dtype::f32, 13}, {"state.0", dtype::u8, 57}}});
@@ -169,7 +169,7 @@ TEST(CheckpointTensors, WhatIsNotThereIsRefused) {
             where + "dense tensor top.0.weight: 120 bytes wanted, and it has 24");
 }
 
-// A manifest that is sound but belongs to other files: nothing is read beyond what the files have.
+// A valid manifest with the wrong files: nothing is read beyond the files' ends.
 TEST(CheckpointTensors, FilesThatAreNotAsTheManifestSaysAreRefused) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {step});

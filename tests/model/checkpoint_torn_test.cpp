@@ -1,5 +1,5 @@
-// Goal: no missing byte and no changed bit of a checkpoint goes unseen, and a run goes on from the newest one that is
-// whole. Method: damage every byte of a small checkpoint, one after the other.
+// Goal: every missing byte and changed bit of a checkpoint is detected, and a run resumes from the newest whole one.
+// Method: damages each byte of a small checkpoint in turn.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 namespace troupe::model::checkpoint_torn_test {
 namespace {
 
-/// Two checkpoints, of which the newer one is damaged.
+/// Two checkpoints; the newer one is damaged.
 class TornCheckpoint : public testing::Test {
  protected:
   void SetUp() override {
@@ -27,7 +27,7 @@ class TornCheckpoint : public testing::Test {
     paths_.push_back(folder_ / manifest_name(40));
   }
 
-  /// The fault that is found in the newer one; the older one must be what a run goes on from, with a warning.
+  /// The fault found in the newer checkpoint; expects that a run resumes from the older one, with a warning.
   std::string fault_found() {
     const auto seen = inspect_checkpoint(folder_.path(), 40, inspection_depth::bytes);
     if (!seen || seen->found.state != checkpoint_state::torn || seen->found.faults.size() != 1) {
@@ -83,7 +83,7 @@ TEST_F(TornCheckpoint, AnyMissingByteIsFound) {
       ASSERT_EQ(fault_found(), fmt::format("{}: {} bytes missing", file.name, sound.size() - length));
       set_content(path, sound);
     }
-    // By its length alone.
+    // Detected by its length alone.
     ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(sound.size() - 1)), 0);
     EXPECT_EQ(inspect_checkpoint(folder_.path(), 40, inspection_depth::lengths)->found.state, checkpoint_state::torn);
     set_content(path, sound + "x");
@@ -184,7 +184,7 @@ TEST_F(TornCheckpoint, IsReplacedWhenItsStepComesAgain) {
   expect_made(newest_whole_checkpoint(folder_.path())->what);
 }
 
-// -- nothing to go on from ----------------------------------------------------
+// -- nothing to resume from ------------------------------------------------------------------------------------------
 
 TEST_F(TornCheckpoint, NoneWholeIsAFaultThatTellsWhy) {
   set_content(newest_.path_of("dense.safetensors"), "");
@@ -212,7 +212,7 @@ TEST(ResumeFrom, NowhereIsAFaultThatSaysWhatToTry) {
   EXPECT_EQ(newest_whole_checkpoint(folder / "file").error().kind, fault_kind::input);
 }
 
-// What another version wrote may be sound: going on from an older one would have it removed.
+// Another version's checkpoint may be sound: resuming from an older one would remove it.
 TEST(ResumeFrom, ACheckpointOfAnotherVersionIsRefused) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
@@ -237,9 +237,9 @@ TEST(ResumeFrom, ACheckpointThatWasRemovedMeanwhileIsNone) {
   EXPECT_FALSE(inspect_checkpoint(folder.path(), 40, inspection_depth::bytes).has_value());
 }
 
-// -- which job ----------------------------------------------------------------
+// -- the job ---------------------------------------------------------------------------------------------------------
 
-/// What is wrong with going on from step `saved` of a job with `accumulate`, for `total_steps` in all.
+/// The error for resuming from step `saved` of a job with `accumulate`, for `total_steps` in all.
 std::optional<std::string> resumed(std::uint64_t saved, std::uint64_t total_steps, const char* accumulate,
                                    const std::string& data_digest = {}) {
   const job what = *parse_job({{"data", "tutorial"}, {"accumulate", accumulate}});
@@ -267,7 +267,7 @@ TEST(ResumeFrom, OtherDataAreRefused) {
             "them back, or start anew");
 }
 
-/// Their digest says whether the rows are the same.
+/// The digest says whether the rows are the same.
 TEST(ResumeFrom, DataFilesMayHaveMoved) {
   checkpoint_manifest from;
   from.settings = {{"data", "csv:a/rows.csv"}, {"test-file", "a/test.csv"}, {"seed", "1"}};

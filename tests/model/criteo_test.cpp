@@ -12,7 +12,7 @@ namespace {
 // The columns of a line, joined by tabs.
 std::string line_of(const std::vector<std::string>& columns) { return fmt::format("{}\n", fmt::join(columns, "\t")); }
 
-// label, I1 to I13, C1 to C26
+// Label, I1 to I13, C1 to C26.
 std::vector<std::string> sound_columns() {
   std::vector<std::string> columns{"0",  "1",  "",    "3",    "26",   "1382", "4",
                                    "15", "-2", "181", "4095", "4096", "0",    "4611686018427387904"};
@@ -31,7 +31,7 @@ batch first_batch(const std::string& text, const std::vector<setting>& more = {}
   return opened(settings_for(file, more))->train_batch(0, 0).value();
 }
 
-// Why the file cannot be trained on, without its name.
+// Why the file is refused, without its name.
 std::string fault_of(const std::string& text) {
   const temporary_file file(text);
   const auto data = open_with(settings_for(file));
@@ -59,7 +59,7 @@ TEST(Criteo, Has13Numbers26TablesAndTwoClasses) {
   EXPECT_EQ(data->test_batch(0, 0)->size, 0U);
 }
 
-// Logarithms by Python's math.log1p; a missing integer and a negative one are 0.
+// Logarithms from Python's math.log1p; missing and negative integers become 0.
 TEST(Criteo, IntegersAreLogarithms) {
   const auto made = first_batch(line_of(sound_columns()));
   const std::vector<float> expected{

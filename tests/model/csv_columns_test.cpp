@@ -24,7 +24,7 @@ std::string fault_of(const std::string& text, bool header = true) {
   return message.substr(std::min(start.size(), message.size()));
 }
 
-// Wrong in a column beside a label.
+// The error for this column next to a label.
 std::string fault_with(const std::string& description) {
   return fault_of(R"([{"name": "y", "kind": "label"}, )" + description + "]");
 }

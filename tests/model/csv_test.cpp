@@ -29,7 +29,7 @@ std::vector<setting> settings_for(const temporary_file& file, const std::string&
   return settings;
 }
 
-// All rows of the file in its order: it is its own test file.
+// All rows of the file in order: it is also used as the test file.
 batch rows_of(const std::string& text, const std::string& columns, std::vector<setting> more = {}) {
   const temporary_file file(text);
   more.emplace_back("test-file", file.path());
@@ -39,7 +39,7 @@ batch rows_of(const std::string& text, const std::string& columns, std::vector<s
   return made;
 }
 
-// Why the file cannot be opened or trained on, without its name.
+// Why the file cannot be opened or used for training, without its name.
 std::string fault_of(const std::string& text, const std::string& columns, const std::vector<setting>& more = {}) {
   const temporary_file file(text);
   const auto data = open_with(settings_for(file, columns, more));
@@ -59,11 +59,11 @@ TEST(Csv, EveryKindOfColumnIsRead) {
   const auto made = rows_of(text, all_kinds);
   ASSERT_EQ(made.size, 3U);
   EXPECT_EQ(made.values, (std::vector<float>{1, 0, 1}));
-  // age, then price as the descriptions have them; log(1 + 26) by Python.
+  // age, then price, in the order of the descriptions; log(1 + 26) from Python.
   EXPECT_EQ(made.dense, (std::vector<float>{-2.5F, 3.295836925506592F, 0, 0, 1e-3F, 0}));
   const std::int64_t ulm = category_hash(50).row_of("Ulm");
   EXPECT_EQ(made.tables[0].indices, (indices{ulm, 0, ulm}));
-  // Hashes by the library's shared object, remainders by Python.
+  // Hashes from xxHash's shared library, remainders from Python.
   EXPECT_EQ(made.tables[1].indices, (indices{21, 69, 75, 0, 79}));
   EXPECT_EQ(made.tables[1].offsets, (indices{0, 3, 3}));
   EXPECT_EQ(made.tables[2].indices, (indices{2, 0, 0}));
@@ -157,7 +157,7 @@ TEST(Csv, MalformedValuesAreRefusedWithTheirPlace) {
             "doubled");
 }
 
-// A number must be finite before its transform, and what becomes of it within float32.
+// A number must be finite before its transform, and the result must be within float32.
 TEST(Csv, NumbersAreRefusedForTheLimitThatIsMeant) {
   const std::string columns = R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "numeric"},
                                   {"name": "z", "kind": "numeric", "transform": "log1p"}])";
@@ -194,7 +194,7 @@ TEST(Csv, NumbersAreReadToTheEndsOfFloat32) {
   EXPECT_EQ(labels.values, (std::vector<float>{0, -3.4e38F}));
 }
 
-// A label is never empty, so no row is a blank line, whatever the separator.
+// A label is never empty, so no row is a blank line, with any separator.
 TEST(Csv, BlankLinesAreNoRows) {
   const auto expected = rows_of("y,city\n1,a\n0,b\n", label_and_city);
   for (const std::string& text :
@@ -225,7 +225,7 @@ TEST(Csv, BlankLinesAreToldWithTheFirstOne) {
             opened(settings_for(temporary_file("\ny,city\n\n1,a\n\n"), label_and_city))->digest());
 }
 
-// Line numbers count all lines of the file, wherever a piece of it begins.
+// Line numbers count all lines of the file, wherever its pieces begin.
 TEST(Csv, PlacesOfFaultsCountBlankLines) {
   std::string text = "\ny,city\n";
   for (int row = 0; row < 60'000; ++row) text += row == 55'000 ? "2,Ulm\n" : row % 2 == 0 ? "1,Ulm\n\n" : "0,Ulm\n";
@@ -260,7 +260,7 @@ TEST(Csv, TheFirstPassFindsWhatNeedsNoValues) {
             "doubled");
   EXPECT_EQ(refused(zstd(text + "1\n")), " line 50002: 1 columns in 1: must be 2, with ',' between them");
   EXPECT_EQ(refused("y,a\n1\n", as_test_file), " line 2: 1 columns in 1: must be 2, with ',' between them");
-  // Values are parsed when training gets to them.
+  // Values are parsed when training reaches them.
   const temporary_file later(text + "1,x\n");
   EXPECT_TRUE(open_with(settings_for(later, columns)).has_value());
 }
@@ -299,7 +299,7 @@ TEST(Csv, ARowMayHaveSoManyValuesInItsBagsAndNoMore) {
   const std::string half(bag_values_max / 2 - 1, '|');
   const auto made = rows_of("y,a,b\n1," + half + "," + half + "\n", two_bags);
   EXPECT_EQ(made.tables[0].indices.size() + made.tables[1].indices.size(), bag_values_max);
-  // In a row that is never trained on, too: it is found when the file is opened.
+  // Also in a row that is never used for training: it is found when the file is opened.
   const std::string text = "y,a,b\n1,a,b\n0," + half + "|," + half + "\n";
   for (const std::string& bytes : {text, zstd(text)}) {
     const temporary_file file(bytes);
@@ -324,7 +324,7 @@ TEST(Csv, TheValuesThatAreCountedAreThoseThatAreRead) {
 TEST(Csv, HeadersThatDoNotFitAreRefused) {
   EXPECT_EQ(fault_of("y,town,cit\n1,a,b\n", label_and_city), " line 1: no column is called city; the nearest is cit");
   EXPECT_EQ(fault_of("city,y,x,city\na,1,2,b\n", label_and_city), " line 1: columns 1 and 4 are both called city");
-  // Who does not use a column need not care for its name.
+  // The names of unused columns do not matter.
   EXPECT_EQ(rows_of("city,y,x,x,\na,1,2,b,\n", label_and_city).size, 1U);
   EXPECT_EQ(fault_of("y,\"city\n1,a\n", label_and_city),
             " line 1: column 2: the quotes do not end on this line: must be closed, without a line break within them");

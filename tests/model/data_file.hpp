@@ -1,4 +1,4 @@
-// Data files that tests write and open: plain, compressed, and what is in them.
+// Data files that tests write and open: plain, compressed, and their contents.
 
 #pragma once
 
@@ -30,7 +30,7 @@ inline std::string gzip(const std::string& text) {
   return made;
 }
 
-/// With a checksum, as the program of that name makes it.
+/// Compresses with a checksum, like the program `zstd`.
 inline std::string zstd(const std::string& text) {
   std::string made(ZSTD_compressBound(text.size()) + 32, '\0');
   ZSTD_CCtx* context = ZSTD_createCCtx();
@@ -48,14 +48,14 @@ inline result<std::shared_ptr<const dataset>> open_with(const std::vector<settin
   return open_dataset(*job);
 }
 
-/// The data set of a job that must be sound.
+/// The data set of a job that must be valid.
 inline std::shared_ptr<const dataset> opened(const std::vector<setting>& settings) {
   auto data = open_with(settings);
   EXPECT_TRUE(data.has_value()) << (data ? "" : data.error().message);
   return data ? *data : nullptr;
 }
 
-/// The message with which something is refused as bad input, in one line.
+/// The message of a refusal as bad input; expects a single line.
 template <class T>
 std::string refusal(const result<T>& what) {
   EXPECT_FALSE(what.has_value());

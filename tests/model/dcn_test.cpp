@@ -1,4 +1,4 @@
-// The hybrid model with interaction `dcn` against DLRM-DCNv2 in double arithmetic, values and gradients.
+// The hybrid model with interaction `dcn` against DLRM-DCNv2 in double: values and gradients.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct dcn_shape {
 
   bool has_bottom() const { return dense > 0 && tables > 0; }
   std::size_t in() const { return dense + tables * dim; }
-  /// Width of the cross layers.
+  /// The width of the cross layers.
   std::size_t width() const { return has_bottom() ? (1 + tables) * dim : in(); }
 };
 
@@ -85,7 +85,7 @@ std::vector<std::size_t> joined(std::size_t first, const std::vector<std::size_t
   return all;
 }
 
-/// DLRM-DCNv2 in double, a sample after the other, with parameters and input as `hybrid_model` keeps them.
+/// DLRM-DCNv2 in double, sample by sample, with parameters and input laid out as in `hybrid_model`.
 struct reference_dcn {
   dcn_shape s;
 
@@ -133,7 +133,7 @@ struct reference_dcn {
   }
 };
 
-/// Expects `grads` to be the central differences of `value` by each of `numbers`, at no more than about 150 places.
+/// Expects that `grads` are the central differences of `value` in `numbers`, at no more than about 150 indices.
 template <class Value, class IsNeeded>
 void expect_differences(doubles& numbers, const std::vector<float>& grads, const Value& value,
                         const IsNeeded& is_needed) {
@@ -160,7 +160,7 @@ TEST(Dcn, ForwardAndBackwardAreThoseOfTheFormulas) {
       SCOPED_TRACE(text(s) + ", batch " + std::to_string(batch));
       const hybrid_model model(spec_of(s), job_of(s));
       nn::passes passes(model, {batch, s.in()}, random.numbers(batch * s.in()), batch);
-      // Biases of cross layers begin as zeros, which would hide them.
+      // Biases of cross layers start at zero, which would hide them.
       for (const nn::parameter& one : model.parameters())
         if (one.name.find(".b.") != std::string::npos)
           for (std::size_t i = 0; i < one.count(); ++i) passes.parameters[one.first + i] = random.number();
@@ -183,7 +183,7 @@ TEST(Dcn, ForwardAndBackwardAreThoseOfTheFormulas) {
 TEST(Dcn, ParametersAreNamedFromTheBottomToTheTop) {
   const dcn_shape s{6, 3, 4, {5}, 2, 2, {8}};
   const hybrid_model model(spec_of(s), job_of(s));
-  // The cross layers' input is the bottom MLP's output and 3 rows of 4.
+  // The cross layers' input is the bottom MLP's output and 3 rows of width 4.
   const std::vector<nn::parameter> expected{
       {"bottom.0.weight", {5, 6}, 0}, {"bottom.0.bias", {5}, 30},     {"bottom.2.weight", {4, 5}, 35},
       {"bottom.2.bias", {4}, 55},     {"top.0.v.0", {2, 16}, 59},     {"top.0.w.0", {16, 2}, 91},
@@ -191,7 +191,7 @@ TEST(Dcn, ParametersAreNamedFromTheBottomToTheTop) {
       {"top.0.b.1", {16}, 203},       {"top.1.weight", {8, 16}, 219}, {"top.1.bias", {8}, 347},
       {"top.3.weight", {2, 8}, 355},  {"top.3.bias", {2}, 371}};
   EXPECT_EQ(model.parameters(), expected);
-  // Multiplications of the bottom MLP, of two cross layers and of the top MLP.
+  // Multiplications of the bottom MLP, two cross layers and the top MLP.
   EXPECT_EQ(as_network(model).multiply_adds(), 6U * 5 + 5 * 4 + 2 * 2 * 2 * 16 + 16 * 8 + 8 * 2);
 }
 

@@ -1,4 +1,4 @@
-// The hybrid model with interaction `dot` against DLRM in double arithmetic, values and gradients.
+// The hybrid model with interaction `dot` against DLRM in double: values and gradients.
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ std::string text(const shape& s) {
          testing::PrintToString(s.bottom_hidden) + testing::PrintToString(s.hidden);
 }
 
-/// DLRM as the paper has it, in double, with parameters and input as `hybrid_model` keeps them.
+/// DLRM as in the paper, in double, with parameters and input laid out as in `hybrid_model`.
 struct reference_dlrm {
   shape s;
 
@@ -169,7 +169,7 @@ TEST(Dlrm, ParametersAreNamedFromTheBottomToTheTop) {
                                             {"top.0.weight", {8, 10}, 59},   {"top.0.bias", {8}, 139},
                                             {"top.2.weight", {2, 8}, 147},   {"top.2.bias", {2}, 163}};
   EXPECT_EQ(model.parameters(), expected);
-  // Without dense features there are the dots of 3 vectors and nothing else.
+  // Without dense features the input is only the dots of 3 vectors.
   const shape sparse{0, 3, 4, {}, {}};
   EXPECT_EQ(hybrid_model(spec_of(sparse), job_of(sparse)).parameters(),
             (std::vector<nn::parameter>{{"top.0.weight", {2, 3}, 0}, {"top.0.bias", {2}, 6}}));

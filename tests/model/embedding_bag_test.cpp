@@ -66,7 +66,7 @@ TEST(EmbeddingBag, ShardsHoldEveryRowOfTheWholeTableOnce) {
   }
 }
 
-// Else the process of a run that is over would draw them to the end.
+// Otherwise the process of a finished run would draw all rows first.
 TEST(EmbeddingBag, ATableIsNotMadeWhenAStopIsAskedFor) {
   stop_request over;
   const stop_scope heeds(over);
@@ -78,7 +78,7 @@ TEST(EmbeddingBag, ATableIsNotMadeWhenAStopIsAskedFor) {
   EXPECT_THROW(embedding_bag{options}, std::runtime_error);
 }
 
-// Rows are drawn some at a time.
+// Rows are drawn in batches.
 TEST(EmbeddingBag, InitialRowsDoNotDependOnHowManyAreDrawnAtATime) {
   auto options = shape_of(3, 1 << 23);
   options.seed = 5;
@@ -147,7 +147,8 @@ TEST(EmbeddingBag, InitialRowsDifferBySeedAndTableAndFromEachOther) {
   }
 }
 
-// 320 000 values: the mean deviates by 0.0018, the square's mean by 0.0025, the product of neighbours' by 0.0018.
+// 320 000 values: the deviations are 0.0018 for the mean, 0.0025 for the mean square, 0.0018 for the product of
+// neighbours.
 TEST(EmbeddingBag, InitialWeightsHaveMeanZeroAndDeviationOne) {
   embedding_bag table(shape_of(10'000, 32));
   double sum = 0;
@@ -194,7 +195,7 @@ TEST(EmbeddingBag, ForwardWithoutOffsetsGivesTheRowsThemselves) {
   }
 }
 
-/// Adds to a dense gradient [rows, dim] what `bags` contribute, in double.
+/// Adds the contributions of `bags` to a dense gradient [rows, dim], in double.
 void add_dense(pooling mode, const bag_batch& bags, const std::vector<float>& grad, std::size_t dim, double scale,
                std::vector<double>& dense) {
   const auto view = bags.view();

@@ -11,7 +11,7 @@
 namespace troupe::model::epoch_plan_test {
 namespace {
 
-/// Draws parts of a run; whole samples of a step are between 1 and `samples_max`.
+/// Draws the parts of a run; full steps have 1 to `samples_max` samples.
 std::vector<epoch_plan::part> drawn_parts(random_sequence& draw, std::uint64_t samples_max) {
   std::vector<epoch_plan::part> parts(1 + draw.below(5));
   std::uint64_t step = 0;

@@ -1,4 +1,4 @@
-// The exact sum against integers of any length, in every order and spread over any number of parts.
+// The exact sum against integers of arbitrary length, in every order and split into any number of parts.
 
 #include "model/exact_sum.hpp"
 
@@ -41,7 +41,7 @@ std::vector<std::int64_t> limbs_of(exact_sum sum) {
   return {limbs.begin(), limbs.end()};
 }
 
-/// No double may be nearer to the true sum, and of two equally near ones the value has the even mantissa.
+/// Expects that no double is nearer to the exact sum, and that of two equally near ones the even mantissa is chosen.
 void expect_nearest(const std::vector<double>& numbers) {
   integer truth = 0;
   for (const double x : numbers) truth += units(x);
@@ -56,7 +56,7 @@ void expect_nearest(const std::vector<double>& numbers) {
   }
 }
 
-/// Of any size that a double can have, or of the sizes that sums of squares of floats have.
+/// Numbers of all sizes that a double can have, or of those that sums of squared floats can have.
 std::vector<double> random_numbers(random_sequence& random, std::size_t count, int low, int high) {
   std::vector<double> numbers(count);
   for (double& x : numbers)
@@ -116,7 +116,7 @@ TEST(ExactSum, HasTheSameBitsInAnyOrderAndAnySplit) {
   }
 }
 
-// As long doubles have them, exactly: sums of 1000 numbers of 24 bits and sizes of up to 2^30.
+// Long doubles hold these exactly: sums of 1000 numbers of 24 bits, up to 2^30.
 TEST(ExactSum, OfSmallIntegersIsThatOfLongDoubles) {
   random_sequence random(3);
   for (int i = 0; i < 100; ++i) {

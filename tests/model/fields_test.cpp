@@ -38,7 +38,7 @@ TEST(Fields, SeparatorsAreCountedAsAPlainSearchCountsThem) {
   }
 }
 
-// Hashes by the library's own shared object, remainders by Python.
+// Hashes from xxHash's own shared library, remainders from Python.
 TEST(CategoryHash, IsOnePlusXxh3ModuloTheRowsLessOne) {
   EXPECT_EQ(category_hash(100000).row_of("68fd1e64"), 99448U);
   EXPECT_EQ(category_hash(1000).row_of("80e26c9b"), 335U);
@@ -60,10 +60,10 @@ TEST(CategoryHash, RemaindersAreExactForAnySize) {
   }
 }
 
-// A line's fields; the last one says what is wrong, if anything is.
+// A line's fields; followed by the error, if there is one.
 std::vector<std::string> fields_of(std::string line, char separator = ',') {
   const std::size_t size = line.size();
-  line += "\",xxxxxx";  // what stands behind a line does not count
+  line += "\",xxxxxx";  // text after the line is ignored
   csv_fields fields(std::string_view(line).substr(0, size), separator);
   std::vector<std::string> found;
   std::string_view field;

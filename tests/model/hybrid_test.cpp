@@ -32,7 +32,7 @@ data_spec spec_of(std::size_t dense, const std::vector<std::size_t>& dims, std::
   return spec;
 }
 
-/// The loss, and in place of the outputs its gradient.
+/// Returns the loss, and overwrites the outputs with its gradient.
 double loss_in_place(loss_kind kind, const batch& samples, std::vector<float>& outputs) {
   double loss = 0;
   loss_of(kind, outputs.size() / samples.size)(kernels::host_stream(), samples.size,
@@ -122,7 +122,7 @@ TEST(Hybrid, EachLossReachesItsKernel) {
   }
 }
 
-// Two logits of 0 have the loss ln 2 whatever the target.
+// Two logits of 0 have the loss ln 2 for every target.
 TEST(Hybrid, LossesAreMeansOverSamplesAndOutputs) {
   batch samples;
   samples.size = 2;

@@ -1,6 +1,6 @@
-// Goal: images in IDX files come as the files have them, each training row once an epoch, whatever packs the files;
-// what is wrong with a file is said before training. Method: files of a few tiny images, of which each tells its
-// number, beside the documented order computed anew.
+// Goal: images in IDX files are read as stored, each training row once an epoch, however the files are packed; a faulty
+// file is reported before training. Method: files of a few tiny images that encode their numbers, and the documented
+// order, recomputed.
 
 #include <gtest/gtest.h>
 
@@ -131,7 +131,7 @@ TEST(Idx, TheDigestIsOfTheContentHoweverItIsPacked) {
 
 // -- wrong files -----------------------------------------------------------------------------------------------------
 
-/// What is said of a wrong file, behind its name. The images' file is wrong, or else that of the labels.
+/// The error for a wrong file, after its name: the images' file, or else that of the labels.
 std::string fault_of(const std::string& images, const std::string& labels, const std::vector<setting>& more = {}) {
   const pair_of_files files(images, labels);
   const std::string said = refusal(open_with(job_on(files, more)));
@@ -188,7 +188,7 @@ TEST(Idx, WrongShapesAreRefused) {
   EXPECT_EQ(fault_of_images(idx({1, most, most}, "x")), ": its shape is 1" + too_many);
   EXPECT_EQ(fault_of_images(gzip(idx({most, most, most, most}, "x"))),
             ": its shape is 4294967295 x 4294967295" + too_many);
-  // 2^48 bytes are more than any machine of today has.
+  // 2^48 bytes exceed every machine's memory.
   EXPECT_NE(fault_of_images(gzip(idx({1U << 16, 1U << 16, 1U << 16}, "x"))).find(" would take 262144.0 GiB, and "),
             std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Job files: what is read from them, what is printed, and what is said, with its line, about those that are wrong.
+// Job files: reading, printing, and the errors, with line numbers, for faulty ones.
 
 #include "model/job_file.hpp"
 
@@ -16,7 +16,7 @@
 namespace troupe::model::job_file_test {
 namespace {
 
-/// The settings of a job, and one of the run itself.
+/// A job's settings, and one of the run itself.
 std::vector<setting_info> known() {
   std::vector<setting_info> all = job_settings();
   all.push_back({"threads", "", "", "", setting_type::whole});
@@ -33,14 +33,14 @@ std::vector<setting> read(const std::string& text) {
   return given;
 }
 
-/// The text that one line of a job file gives its setting.
+/// The text that one line of a job file gives to its setting.
 std::string value_in(const std::string& line) {
   const auto given = read(line + "\n");
   EXPECT_EQ(given.size(), 1U) << line;
   return given.empty() ? "" : given.front().second;
 }
 
-/// What is said about a file with this content, without its name.
+/// The error for a file with this content, without its name.
 std::string refusal(const std::string& text) {
   const temporary_file file(text);
   const auto made = read_job_file(file.path(), known());
@@ -89,7 +89,7 @@ TEST(JobFile, NumbersKeepEveryDigit) {
   EXPECT_EQ(value_in("seed = 0xffff_ffff_ffff_ffff"), "18446744073709551615");
   EXPECT_EQ(value_in("seed = 0o17"), "15");
   EXPECT_EQ(value_in("seed = 0b101"), "5");
-  EXPECT_EQ(value_in("seed = 0x1_0000_0000_0000_0000"), "0x10000000000000000");  // likewise
+  EXPECT_EQ(value_in("seed = 0x1_0000_0000_0000_0000"), "0x10000000000000000");  // also for parse_job
   EXPECT_EQ(value_in("rows = +1_000_000"), "1000000");
   EXPECT_EQ(value_in("epochs = -1"), "-1");
   EXPECT_EQ(value_in("dense-lr = 0.1000000000000000055511151231257827"), "0.1000000000000000055511151231257827");
@@ -140,7 +140,7 @@ TEST(JobFile, UnknownSettingsAreRefusedWithLineAndNearest) {
       refusal("[[columns]]\nname = 'a'\n\nknid = 'label'\n"),
       ":4: knid: a column has no such key; the nearest is kind, and there are name, kind, rows, vocabulary, separator, "
       "mode or transform");
-  // What follows a column's entry belongs to it.
+  // Lines after a column's entry belong to it.
   EXPECT_NE(
       refusal("[[columns]]\nname = 'a'\nseed = 1\n").find(":3: seed: a column has no such key; the nearest is kind"),
       std::string::npos);
@@ -265,7 +265,7 @@ TEST(JobFile, WhatTheParserCouldNotStandIsRefused) {
   EXPECT_EQ(refusal(dotted + " = 1"), ":1" + deep);
   EXPECT_EQ(refusal("data = '" + std::string(16'384, 'a') + "'"),
             ":1: a line of 16393 bytes: must be at most 16384; break it");
-  // Brackets and dots in strings and comments, and those of many values, are no nesting.
+  // Brackets and dots in strings and comments, and many values, are not nesting.
   const std::string many(100, '[');
   EXPECT_EQ(value_in("# " + many + "\ndata = 'csv:" + many + "'"), "csv:" + many);
   EXPECT_EQ(value_in("data = \"csv:\\\"" + many + "\\\\\""), "csv:\"" + many + "\\");

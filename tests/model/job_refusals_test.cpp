@@ -1,4 +1,4 @@
-// Jobs that are refused, and what is said of them.
+// Jobs that are refused, and the errors for them.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// A job survives the way through its settings: what a job file, a command line and a message to another process carry.
+// A job survives the conversion to settings and back: job files, command lines and messages to other processes carry
+// settings.
 
 #include <gtest/gtest.h>
 
@@ -57,7 +58,7 @@ struct random_values {
   std::string pick(const std::vector<std::string>& from) { return from[random.below(from.size())]; }
 };
 
-/// The settings that every data set has.
+/// Settings common to all data sets.
 std::vector<setting> settings_everywhere(random_values& some) {
   const std::vector<std::string> optimizers{"sgd", "sgd:momentum=0.9,nesterov=true", "adagrad:eps=1e-5",
                                             "adam:beta1=0.123456789,weight_decay=3e-7"};
@@ -117,7 +118,7 @@ void add_settings_of_data(const std::string& data, random_values& some, std::vec
   }
 }
 
-// Each setting with a random valid value, or left out.
+// Each setting with a random valid value, or omitted.
 std::vector<setting> random_settings(random_sequence& random) {
   random_values some{random};
   const std::string data =

@@ -16,7 +16,7 @@ std::map<std::string, std::string> settings_of(const std::vector<setting>& given
   return {settings.begin(), settings.end()};
 }
 
-/// What is the same for all data, and `own`: the defaults of the program's contract, data set by data set.
+/// The defaults common to all data, and `own`: the defaults of the program's contract for one data set.
 std::map<std::string, std::string> defaults_with(std::map<std::string, std::string> own) {
   const std::map<std::string, std::string> all{{"trainers", "2"},
                                                {"servers", "1"},

@@ -1,4 +1,4 @@
-// Rows are read as they were, whatever changes meanwhile, and within the memory that is allowed.
+// Rows are read with their original contents, whatever changes meanwhile, and within the allowed memory.
 
 #include "model/kept_rows.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t plenty = std::uint64_t{1} << 40;
 
-/// An array of `rows` rows of 3 numbers, each of a value of its own.
+/// An array of `rows` rows of 3 numbers, all different.
 class KeptRows : public testing::Test {
  protected:
   void make(std::size_t rows, std::uint64_t allowed = plenty) {
@@ -40,7 +40,7 @@ class KeptRows : public testing::Test {
     return true;
   }
 
-  /// Reads so many blocks; expects the numbers of the beginning.
+  /// Reads `blocks` blocks; expects their original numbers.
   void read(std::size_t blocks) {
     std::vector<std::uint32_t> there(
         std::min(blocks * kept_->block_bytes() / sizeof(std::uint32_t), before_.size() - read_));
@@ -61,7 +61,7 @@ class KeptRows : public testing::Test {
 };
 
 TEST_F(KeptRows, AreThoseOfTheBeginningWhateverChanges) {
-  constexpr std::size_t rows = 50'000;  // of which a block has 8192
+  constexpr std::size_t rows = 50'000;  // a block has 8192
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     random_sequence random(mix(seed));
     read_ = 0;
@@ -93,7 +93,7 @@ TEST_F(KeptRows, AreCopiedOnceAndOnlyIfTheyAreStillToBeRead) {
   read(100);
 }
 
-// 160 rows have chunks of 8.
+// 160 rows are kept in chunks of 8.
 TEST_F(KeptRows, WaitWhereMemoryIsUsedUpAndGoOnWhenAllIsRead) {
   make(160, 16 * row_bytes);
   std::vector<std::int64_t> some(17);
@@ -146,7 +146,7 @@ TEST_F(KeptRows, MayBeNone) {
   EXPECT_TRUE(change_all());
 }
 
-// Under the thread sanitizer this also tells whether a row is read while it changes.
+// Under the thread sanitizer this also detects reads of a row while it changes.
 TEST_F(KeptRows, AreReadOnAnotherThread) {
   constexpr std::size_t rows = 200'000;
   make(rows);

@@ -46,7 +46,7 @@ TEST(LineReader, BlankLinesArePassedOverAndCounted) {
   EXPECT_EQ(reader.first_blank_line(), 1U);
   EXPECT_EQ(lines_of("\n\n"), lines());
   EXPECT_EQ(lines_of("\xef\xbb\xbf\n\na\n \v\n\xa0\n"), (lines{"a", " \v", "\xa0"}));
-  // A blank line at each place of the reader's buffer.
+  // Blank lines at every offset in the reader's buffer.
   std::string many;
   for (int i = 0; i < 200'000; ++i) many += i % 2 == 0 ? "x\r\n" : "\r\n";
   EXPECT_EQ(lines_of(many), lines(100'000, "x"));

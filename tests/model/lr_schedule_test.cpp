@@ -48,11 +48,11 @@ TEST(LrSchedule, StepMultipliesByGammaAfterEverySoMany) {
   EXPECT_EQ(factors("step:2,0.5", 7), (std::vector<double>{1, 1, 0.5, 0.5, 0.25, 0.25, 0.125}));
   EXPECT_NEAR(factor_at(parsed("step:30,0.1"), 90), 0.01, 1e-17);
   EXPECT_NEAR(factor_at(parsed("step:30,0.1"), 91), 0.001, 1e-18);
-  // Far on, the factor is 0 and stays a number.
+  // Much later, the factor is 0 and still finite.
   EXPECT_EQ(factor_at(parsed("step:1,0.1"), 1'000'000'000'000), 0);
 }
 
-// cos of 0, 60, 120 degrees: 1, 1/2, -1/2.
+// cos of 0, 60 and 120 degrees: 1, 1/2, -1/2.
 TEST(LrSchedule, CosineFallsAlongHalfAWaveToZero) {
   expect_near(factors("cosine:3", 5), {1, 0.75, 0.25, 0, 0});
   for (std::uint64_t step = 1; step <= 100; ++step)

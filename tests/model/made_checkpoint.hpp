@@ -1,4 +1,4 @@
-// Makes checkpoints without a run, for the tests of those who read them.
+// Makes checkpoints without a run, for tests of their readers.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace troupe::model {
 
-/// A folder in the tests' temporary folder that is gone when the object is.
+/// A temporary folder, removed with this object.
 class checkpoint_folder {
  public:
   checkpoint_folder() : path_(testing::TempDir() + "troupe-checkpoint-XXXXXX") {
@@ -42,7 +42,7 @@ inline void set_content(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
 }
 
-/// Names of what lies in a folder, sorted.
+/// The names in a folder, sorted.
 inline std::vector<std::string> entries_of(const std::string& path) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(path)) names.push_back(entry.path().filename());
@@ -50,7 +50,7 @@ inline std::vector<std::string> entries_of(const std::string& path) {
   return names;
 }
 
-/// What a made checkpoint holds. Every byte of a tensor follows from its name, the step and its place.
+/// The contents of a made checkpoint. Every byte of a tensor follows from its name, the step and its offset.
 struct made_content {
   std::vector<saved_table> tables = {
       {10, 2, {{"weight", dtype::f32, 3}, {"state.0", dtype::f32, 1}}},
@@ -64,7 +64,7 @@ struct made_content {
   };
 };
 
-/// `length` bytes that depend on `name` and `step`, cheap and without a period.
+/// `length` bytes that depend on `name` and `step`, cheap to compute and without a period.
 inline std::vector<std::byte> made_bytes(const std::string& name, std::uint64_t step, std::uint64_t length) {
   std::uint64_t state = step;
   for (const char c : name) state = (state ^ static_cast<unsigned char>(c)) * 1099511628211U;
@@ -83,7 +83,7 @@ inline std::vector<std::byte> made_part(const saved_table& table, std::size_t nu
                     *tensor_bytes(part.type, {table.rows, part.columns}));
 }
 
-/// Returns the shard of each column of a row: runs of neighbours, as even as can be, the longer ones first.
+/// Returns the shard of each column of a row: contiguous ranges, as even as possible, the longer ones first.
 inline std::vector<std::uint32_t> shards_of_columns(std::uint64_t columns, std::uint32_t shards) {
   std::vector<std::uint32_t> dealt(columns);
   for (std::uint64_t column = 0; column < columns; ++column)
@@ -92,7 +92,7 @@ inline std::vector<std::uint32_t> shards_of_columns(std::uint64_t columns, std::
   return dealt;
 }
 
-/// What of `whole`, with rows of these columns of `number` bytes, lies on `shard`, picked one by one.
+/// The bytes of `whole` on `shard`, selected one number at a time; rows have `columns` numbers of `number` bytes.
 inline std::vector<std::byte> bytes_of_shard(const std::vector<std::byte>& whole, std::uint64_t columns,
                                              std::uint64_t number, shard_of shard) {
   const bool by_rows = shard.split == table_split::rows;
@@ -129,7 +129,7 @@ inline result<saved_file> write_made_dense(const std::string& folder, const std:
   return write_dense(folder, views);
 }
 
-/// The manifest of a made checkpoint, without its files and folder.
+/// The manifest of a made checkpoint, without files and folder.
 inline checkpoint_manifest made_manifest(std::uint64_t step, const made_content& content = {}) {
   checkpoint_manifest manifest;
   manifest.step = step;
@@ -142,7 +142,7 @@ inline checkpoint_manifest made_manifest(std::uint64_t step, const made_content&
   return manifest;
 }
 
-/// Saves a checkpoint as a run would; the first fault, if any.
+/// Saves a checkpoint like a run; returns the first fault, if any.
 inline result<void> save_made(checkpoint_store& store, std::uint64_t step, const made_content& content = {}) {
   const auto folder = store.begin(step);
   if (!folder) return tl::unexpected(folder.error());
@@ -162,7 +162,7 @@ inline result<void> save_made(checkpoint_store& store, std::uint64_t step, const
   return store.commit(std::move(manifest));
 }
 
-/// A folder with checkpoints of these steps, the last two of which are still there.
+/// Makes a folder with checkpoints of these steps; the last two remain.
 inline void make_checkpoints(const std::string& directory, const std::vector<std::uint64_t>& steps,
                              const made_content& content = {}) {
   auto store = checkpoint_store::open(directory, nullptr);
@@ -173,7 +173,7 @@ inline void make_checkpoints(const std::string& directory, const std::vector<std
   }
 }
 
-/// Expects that every tensor of a checkpoint is what was made for its step.
+/// Expects that every tensor of a checkpoint has the contents made for its step.
 inline void expect_made(const checkpoint& saved, const made_content& content = {}) {
   const std::uint64_t step = saved.manifest.step;
   for (std::size_t number = 0; number < content.tables.size(); ++number) {

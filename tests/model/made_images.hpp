@@ -1,4 +1,4 @@
-// Files of a few small images in the IDX format, each of which tells its number, for tests to write and open.
+// Small IDX image files for tests; each image encodes its number.
 
 #pragma once
 
@@ -26,7 +26,7 @@ inline std::string idx(const std::vector<std::uint32_t>& shape, const std::strin
   return text + elements;
 }
 
-/// Element `i` of image `row`: the first two tell the row.
+/// Element `i` of image `row`: the first two encode the row.
 inline std::uint8_t pixel_of(std::uint64_t row, std::size_t i) {
   return static_cast<std::uint8_t>(i == 0 ? row % 256 : i == 1 ? row / 256 : (row * 31 + i * 17) % 256);
 }
@@ -52,7 +52,7 @@ inline std::string images_text(std::uint32_t rows, std::uint32_t height = 3, std
   return idx({rows, height, width}, pixels_of(rows, std::size_t{height} * width));
 }
 
-/// Two files.
+/// The files of images and of labels.
 struct pair_of_files {
   temporary_file images;
   temporary_file labels;
@@ -70,7 +70,7 @@ inline std::uint64_t row_in(const batch& from, std::size_t sample, std::size_t w
   return byte(0) + 256 * byte(1);
 }
 
-/// Whether sample `sample` is image `row`, with its label.
+/// Expects that sample `sample` is image `row`, with its label.
 inline void expect_row(const batch& from, std::size_t sample, std::uint64_t row, std::size_t width) {
   for (std::size_t i = 0; i < width; ++i)
     ASSERT_EQ(from.dense[sample * width + i], static_cast<float>(pixel_of(row, i)) / 255.0F) << row << " " << i;

@@ -1,4 +1,4 @@
-// Small reference runs for the tests of their readers.
+// Small reference runs for tests of their readers.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::model {
 
-// Two steps of one trainer: table 0 has weights (sum), table 1 is left at PyTorch's default mode; one dense feature, no
+// Two steps of one trainer: table 0 has weights (sum), table 1 uses PyTorch's default mode; one dense feature, no
 // hidden layer, two outputs. Step 0 has two samples, the first without indices for table 0; step 1 has one sample.
 inline tensor_file made_run() {
   tensor_file file;
@@ -40,8 +40,8 @@ inline tensor_file made_run() {
   return file;
 }
 
-// Two steps of two trainers with two images of 1 x 2 x 2 each: a convolution by kernels of 2, a batch norm without
-// scale, a residual block of a batch norm, a flatten layer and a linear one; one output.
+// Two steps of two trainers, each with two images of 1 x 2 x 2: a convolution with kernels of size 2, a batch norm
+// without scale, a residual block of a batch norm, a flatten layer and a linear one; one output.
 inline tensor_file made_layer_run() {
   tensor_file file;
   file.config =

@@ -60,7 +60,7 @@ TEST(Memory, ProductsStopAtTheLargestNumber) {
 TEST(Memory, WhatIsAvailableIsAPartOfWhatThereIs) {
   const auto physical =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  // This test itself runs in a few MiB.
+  // This test itself needs only a few MiB.
   EXPECT_GT(available_memory(), std::uint64_t{1} << 20);
   EXPECT_LE(available_memory(), physical);
 }

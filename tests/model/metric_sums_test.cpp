@@ -1,4 +1,4 @@
-// Sums of metrics that a program adds, against values worked out by hand, however the rows are spread.
+// Sums of a program's own metrics against values computed by hand, for any distribution of rows.
 
 #include "model/metric_sums.hpp"
 
@@ -116,7 +116,7 @@ TEST(MetricSums, HaveTheSameBitsHoweverTheRowsAreSpread) {
   std::optional<double> expected;
   for (const std::size_t ranks : {1, 2, 3, 5}) {
     std::vector<metric_sums> of_rank(ranks, metric_sums(what));
-    for (std::size_t first = 0; first < rows; first += 100)  // chunks in turn: shares of different sizes
+    for (std::size_t first = 0; first < rows; first += 100)  // chunks in turn: the ranks' shares have different sizes
       of_rank[first / 100 % ranks].add(rows_of(std::vector<float>(std::min<std::size_t>(100, rows - first), 0)), 1,
                                        outputs.data() + first);
     for (const bool last_first : {false, true}) {

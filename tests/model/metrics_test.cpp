@@ -77,7 +77,7 @@ TEST(Metrics, PredictionsOfOneValueHaveTheThresholdOfTheirLoss) {
   EXPECT_EQ(values.correct, 2U);
   EXPECT_EQ(values.scores, outputs);
   EXPECT_EQ(values.labels, samples.values);
-  predict(spec_of(1, true), loss_kind::mse, samples, outputs.data(), values);  // adds to what is there
+  predict(spec_of(1, true), loss_kind::mse, samples, outputs.data(), values);  // adds to the existing sums
   EXPECT_EQ(values.rows, 8U);
   EXPECT_EQ(values.correct, 4U);
   EXPECT_EQ(values.scores.size(), 8U);
@@ -91,7 +91,7 @@ TEST(Metrics, TargetsThatAreNoClassesAreNotCounted) {
 }
 
 TEST(Metrics, LogLossOfKnownProbabilities) {
-  // Outputs of 0: every class is as likely as the others.
+  // Outputs of 0: all classes are equally likely.
   for (const std::size_t classes : {2, 3, 10}) {
     const auto p = predicted(spec_of(classes, classes == 2), loss_kind::cross_entropy, of_classes({0, 1, 1}),
                              std::vector<float>(3 * classes, 0.0F));
@@ -104,7 +104,7 @@ TEST(Metrics, LogLossOfKnownProbabilities) {
   const auto bce = predicted(spec_of(1, true), loss_kind::bce_logits, of_values({1, 0}), {odds, odds});
   EXPECT_NEAR(bce.log_loss_sum, expected + 0.5 * error_of_odds, 1e-14);
   EXPECT_NEAR(bce.probability_sum, 1.5, 1e-7);
-  // Two classes with the same difference of outputs are the same prediction.
+  // Two classes with the same difference of outputs give the same prediction.
   const auto two = predicted(spec_of(2, true), loss_kind::cross_entropy, of_classes({1, 0}), {0, odds, 0, odds});
   EXPECT_NEAR(two.log_loss_sum, bce.log_loss_sum, 1e-14);
   EXPECT_NEAR(two.probability_sum, bce.probability_sum, 1e-14);
@@ -119,7 +119,7 @@ TEST(Metrics, LogLossOfExtremeOutputsNeitherOverflowsNorVanishes) {
   EXPECT_EQ(wrong.log_loss_sum, 2 * static_cast<double>(1e38F));
   const auto two = predicted(spec_of(2, true), loss_kind::cross_entropy, of_classes({0}), {-3e38F, 3e38F});
   EXPECT_EQ(two.log_loss_sum, 2 * static_cast<double>(3e38F));
-  // -log(1 - e^-50), which 1 - p in float32 would make 0.
+  // -log(1 - e^-50), which 1 - p in float32 would round to 0.
   const auto small = predicted(spec_of(1, true), loss_kind::bce_logits, of_values({1}), {50});
   EXPECT_NEAR(small.log_loss_sum / std::exp(-50.0), 1, 1e-12);
 }
@@ -138,7 +138,7 @@ TEST(Metrics, LogLossIsTheSumOverRowsOfMinusLogProbability) {
       const std::size_t target = random.below(classes == 1 ? 2 : classes);
       samples.classes.push_back(static_cast<std::int64_t>(target));
       samples.values.push_back(static_cast<float>(target));
-      // One output is the log-odds of class 1; class 0 then has the output 0.
+      // A single output is the log-odds of class 1; class 0 then has the output 0.
       long double sum = classes == 1 ? 1 : 0;
       for (std::size_t c = 0; c < classes; ++c) sum += std::exp(static_cast<long double>(out[c]));
       const auto probability = [&](std::size_t c) {
@@ -162,11 +162,11 @@ TEST(Metrics, TheLossOfValuesIsTheMeanSquaredErrorWhateverTheyMean) {
     EXPECT_EQ(p.tested, 3U);
     EXPECT_EQ(p.loss_sum, 0.25 + 1);
   }
-  // Two outputs a row: the mean of 0.25 and 1, then of 4 and 0.
+  // Two outputs per row: the means of 0.25 and 1, then of 4 and 0.
   const auto two = predicted(spec_of(2, false), loss_kind::mse, of_values_of_two({1, 2, 3, 4}), {0.5F, 3, 5, 4});
   EXPECT_EQ(two.tested, 2U);
   EXPECT_EQ(two.loss_sum, 0.625 + 2);
-  // In double: in float32 the square would be infinite.
+  // In double: the square would be infinite in float32.
   const auto large = predicted(spec_of(1, false), loss_kind::mse, of_values({0}), {1e30F});
   EXPECT_EQ(large.loss_sum, double{1e30F} * double{1e30F});
 }
@@ -187,7 +187,7 @@ TEST(Metrics, TheLossOfClassesIsTheirLogLoss) {
     EXPECT_GT(p.loss_sum, 0);
     EXPECT_EQ(p.loss_sum, p.log_loss_sum) << classes;
   }
-  // Targets between the classes have a loss too: half of each class's.
+  // Targets between the classes also have a loss: half of each class's.
   const auto odds = static_cast<float>(std::log(3.0));
   const auto between = predicted(spec_of(1, false), loss_kind::bce_logits, of_values({0.5F}), {odds});
   EXPECT_NEAR(between.loss_sum, -0.5 * std::log(0.75) - 0.5 * std::log(0.25), 1e-7);
@@ -203,7 +203,7 @@ TEST(Metrics, AnOutputThatIsNanReachesTheLogLoss) {
 }
 
 TEST(Metrics, CalibrationIsTheMeanProbabilityOverTheShareOfPositives) {
-  // Mean probability 0.6 of 5 rows, 2 of them positive: 0.6 / 0.4.
+  // Mean probability 0.6 over 5 rows, 2 of them positive: 0.6 / 0.4.
   EXPECT_DOUBLE_EQ(calibration(3, std::vector<float>{0, 1, 0, 1, 0}), 1.5);
   EXPECT_EQ(calibration(2, std::vector<float>{1, 1}), 1);
   EXPECT_TRUE(std::isnan(calibration(0.5, std::vector<float>{0, 0, 0})));
@@ -211,7 +211,7 @@ TEST(Metrics, CalibrationIsTheMeanProbabilityOverTheShareOfPositives) {
   EXPECT_TRUE(std::isnan(calibration(std::numeric_limits<double>::quiet_NaN(), std::vector<float>{1})));
 }
 
-/// The share of pairs of a positive and a negative row in which the positive one scores higher, ties half.
+/// The share of pairs of a positive and a negative row in which the positive one scores higher; ties count half.
 double share_of_pairs(const std::vector<float>& scores, const std::vector<float>& labels) {
   double pairs = 0;
   double wins = 0;

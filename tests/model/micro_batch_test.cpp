@@ -1,4 +1,4 @@
-// The cut of a batch, against its definition: neighbours in order, the first size % count one longer.
+// The split of a batch, against its definition: contiguous, in order, the first size % count parts one longer.
 
 #include "model/micro_batch.hpp"
 

@@ -1,5 +1,5 @@
-// Goal: MNIST is found, plain or packed, where tools/setup.sh puts it or where the job says, and nothing else is taken
-// for it. Method: small files of its names.
+// Goal: MNIST is found, plain or packed, where tools/setup.sh puts it or where the job says, and nothing else is
+// mistaken for it. Method: small files with its names.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 namespace troupe::model::mnist_test {
 namespace {
 
-/// A folder with small files of MNIST's names.
+/// A folder with small files that have MNIST's names.
 class Mnist : public testing::Test {
  protected:
   void SetUp() override {
@@ -67,7 +67,7 @@ TEST_F(Mnist, OfWhichAFileIsMissingIsRefused) {
 }
 
 TEST_F(Mnist, HasImagesOf28x28AndTenClasses) {
-  put("train-labels-idx1-ubyte", idx({12}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0}));  // before the packed one
+  put("train-labels-idx1-ubyte", idx({12}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0}));  // preferred to the packed one
   EXPECT_EQ(refusal(open_with(job())),
             path("train-labels-idx1-ubyte") + ": label 10 of row 10 (from 0): must be below 10, the classes of MNIST");
   put("train-images-idx3-ubyte", images_text(12, 32, 28));
@@ -76,7 +76,7 @@ TEST_F(Mnist, HasImagesOf28x28AndTenClasses) {
                                            "as those of MNIST; use --data idx:IMAGES,LABELS");
 }
 
-/// Sets a variable of the environment, or removes it, until the end of the scope.
+/// Sets or removes an environment variable until the end of the scope.
 class with_variable {
  public:
   with_variable(const char* name, const char* value) : name_(name) {

@@ -1,4 +1,4 @@
-// Opens reference runs for the tests of their readers.
+// Opens reference runs, for tests of their readers.
 
 #pragma once
 
@@ -19,7 +19,7 @@ inline std::string shipped(const std::string& name) {
   return fmt::format("{}/{}.safetensors", TROUPE_REFERENCE_RUNS, name);
 }
 
-// The job that the run describes, and its data.
+// The job that the run describes.
 inline job job_of(const reference_run& run) {
   const auto made = parse_job(run.settings);
   EXPECT_TRUE(made.has_value()) << (made ? "" : made.error().message);

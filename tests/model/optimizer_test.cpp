@@ -129,7 +129,7 @@ TEST(Optimizer, ThoseOfTablesAreRefusedForDenseWeightsWithWhatToUseInstead) {
             "nesterov needs a momentum above 0, such as momentum=0.9");
 }
 
-// By hand for beta1 = 0.9, beta2 = 0.99, lr = 0.1:
+// Computed by hand for beta1 = 0.9, beta2 = 0.99, lr = 0.1:
 //   t = 1: 1 - 0.9 = 0.1, so lr / 0.1 = 1; sqrt(1 - 0.99) = 0.1.
 //   t = 2: 1 - 0.81 = 0.19, so 0.1 / 0.19 = 0.526315789; sqrt(1 - 0.9801) = sqrt(0.0199) = 0.141067360.
 TEST(Optimizer, AdamConstantsFollowTheStep) {
@@ -176,7 +176,7 @@ TEST(Optimizer, OtherConstantsStay) {
   EXPECT_EQ(constants_at(parsed("adagrad"), 3).eps, 1e-10F);
 }
 
-// A warm-up of four steps: the factor of step 3 is 0.75, of step 9 it is 1.
+// A warm-up of four steps: the factor is 0.75 in step 3, and 1 in step 9.
 TEST(Optimizer, ScheduleMultipliesTheLearningRateBeforeRounding) {
   auto sgd = parsed("sgd");
   sgd.lr = 0.1;

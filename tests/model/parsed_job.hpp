@@ -1,4 +1,4 @@
-// Settings made into a job, or what is said of those that cannot be.
+// Parses settings into a job, or returns the error.
 
 #pragma once
 

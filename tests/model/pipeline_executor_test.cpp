@@ -1,5 +1,5 @@
-// The executor of a pipeline's stage alone: stages are objects, and the test carries what they send, in an order drawn
-// from a seed. Orders, windows and versions of weights are compared with their closed forms.
+// The executor of a pipeline stage alone: stages are objects, and the test delivers what they send, in an order drawn
+// from a seed. Orders, windows and versions of weights are compared with closed forms.
 
 #include "model/pipeline_executor.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 using executor = pipeline_executor<int>;
 using enum pipeline_schedule;
 
-/// The order of a stage, such as "F0 F1 B0 B1": the window is filled, then one goes back for each that comes.
+/// The order of a stage, such as "F0 F1 B0 B1": forward passes fill the window, then one backward follows each.
 std::string order_of(std::uint32_t window, std::uint32_t count) {
   std::string order;
   for (std::uint32_t i = 0; i < std::min(window, count); ++i) order += fmt::format("F{} ", i);
@@ -36,22 +36,22 @@ std::uint32_t window_of(pipeline_schedule schedule, std::uint32_t stage, std::ui
   return schedule == gpipe ? count : stages - stage;
 }
 
-/// The stages of a pipeline. What one sends arrives in order, whenever the seed has it.
+/// The stages of a pipeline. What one stage sends arrives in order, at times drawn from the seed.
 class staged {
  public:
   struct stage {
     explicit stage(const stage_place& at) : order(at) {}
 
     executor order;
-    std::deque<std::uint32_t> inputs;  ///< that have been sent and not taken, by number
+    std::deque<std::uint32_t> inputs;  ///< numbers of the inputs sent but not yet used
     std::deque<std::uint32_t> grads;
     std::uint32_t taken = 0;
     std::string passed;
-    std::vector<std::uint32_t> updates;  ///< that the weights of each batch passed back have
+    std::vector<std::uint32_t> updates;  ///< for each batch passed back, the updates that its weights had
     std::uint32_t copies = 0;
   };
 
-  /// Passes a batch of `count` micro-batches, or so many batches, through all stages.
+  /// Passes a batch of `count` micro-batches, or a stream of `count` batches, through all stages.
   staged(pipeline_schedule schedule, std::uint32_t stages, std::uint32_t count, std::uint64_t seed) : count_(count) {
     for (std::uint32_t s = 0; s < stages; ++s) all_.emplace_back(stage_place{s, stages, schedule});
     for (stage& one : all_) schedule == pipedream ? one.order.begin_stream() : one.order.begin(first_step, count);
@@ -129,7 +129,7 @@ class staged {
       });
       if (s + 1 < all_.size()) all_[s + 1].inputs.push_back(which);
     } else {
-      // In a stream the weights are as copied, or the newest ones.
+      // In a stream the weights are the kept copy, or the newest ones.
       if (one.order.streams()) {
         EXPECT_EQ(next.updates, next.weights ? static_cast<std::uint32_t>(*next.weights) : one.order.updates());
       }
@@ -180,7 +180,7 @@ TEST(PipelineExecutor, HasTheSameOrderAndWindowWheneverWhatComes) {
         }
 }
 
-/// Stage s of P has applied the gradients of all but the last P - s - 1 batches when one comes.
+/// When a batch arrives, stage s of P has applied the gradients of all but the last P - s - 1 batches.
 TEST(PipelineExecutor, PassesABatchBackWithTheWeightsThatItCameForwardWith) {
   for (std::uint32_t stages = 1; stages <= 4; ++stages)
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
@@ -217,7 +217,7 @@ TEST(PipelineExecutor, AddsTheLossOfABatchInTheOrderOfItsMicroBatches) {
   }
 }
 
-// -- what must not come --------------------------------------------------------------------
+// -- unexpected arrivals ---------------------------------------------------------------------------------------------
 
 std::string error_of(const result<executor::entry*>& found) { return found ? "" : found.error().message; }
 
@@ -274,7 +274,7 @@ TEST(PipelineExecutor, RestsWhenAStreamEndsWithoutABatch) {
   EXPECT_TRUE(order.is_resting());
 }
 
-// -- what it says ------------------------------------------------------------------------------
+// -- what it waits for -----------------------------------------------------------------------------------------------
 
 std::string lack_of(const executor& order) {
   const auto [what, step] = order.lacks(3);

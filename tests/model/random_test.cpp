@@ -41,7 +41,7 @@ TEST(Random, BelowStaysBelowAndReachesEveryValue) {
   for (const auto& [value, times] : count) EXPECT_NEAR(times, 10000, 500) << value;
 }
 
-// Expected values from the documented formula, computed with Python's mathematics.
+// Expected values from the documented formula, computed in Python.
 TEST(Random, NormalAndUniformFollowTheFormula) {
   constexpr auto last_key = std::numeric_limits<std::uint64_t>::max();
   EXPECT_FLOAT_EQ(normals(1, 1)[0], -0.03426732122898102F);
@@ -113,7 +113,7 @@ TEST(Shuffled, NeverRepeatsInALargeRange) {
   for (const std::uint64_t n : {(std::uint64_t{1} << 40) + 7, std::numeric_limits<std::uint64_t>::max()}) {
     std::set<std::uint64_t> seen;
     for (std::uint64_t i = 0; i < 50000; ++i) {
-      // Neighbours as well as far apart.
+      // Both neighbours and distant indices.
       const std::uint64_t place = shuffled(n, 5, i % 2 == 0 ? i : n - i);
       ASSERT_LT(place, n);
       ASSERT_TRUE(seen.insert(place).second);

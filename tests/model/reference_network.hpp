@@ -1,5 +1,5 @@
-// A multi-layer perceptron in plain double arithmetic, and its gradients by central differences: what the layers' and
-// the network's tests compare with.
+// A multi-layer perceptron in plain double arithmetic, and its gradients by central differences: the reference for
+// tests of layers and networks.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::model {
 
-/// Linear layers between `widths`, ReLU between them; parameters as `mlp` keeps them.
+/// Linear layers of these widths, with ReLU between them; parameters are laid out as in `mlp`.
 struct reference_network {
   std::vector<std::size_t> widths;
 
@@ -38,7 +38,7 @@ struct reference_network {
     return x;
   }
 
-  /// The inner product of the outputs with `grad_y`: the function whose gradients a backward pass from `grad_y` gives.
+  /// The inner product of the outputs with `grad_y`: its gradients are those of a backward pass from `grad_y`.
   double value(std::size_t batch, const std::vector<double>& parameters, const std::vector<double>& x,
                std::span<const float> grad_y) const {
     const std::vector<double> y = forward(batch, parameters, x);
@@ -57,7 +57,7 @@ inline void expect_near(std::span<const float> actual, const std::vector<double>
     ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << i;
 }
 
-/// Compares gradients of `net.value` with central differences, at no more than about 200 places each.
+/// Compares gradients of `net.value` with central differences, at no more than about 200 indices each.
 inline void expect_gradients(const reference_network& net, std::size_t batch, std::span<const float> parameters,
                              std::span<const float> x, std::span<const float> grad_y,
                              std::span<const float> grad_parameters, std::span<const float> grad_x, double tolerance) {

@@ -87,7 +87,7 @@ TEST(ReplayConfig, UnsoundLayersAreRefused) {
               fmt::format("{} {}: must be left out with layers", both.substr(1, colon - 2), both.substr(colon + 1)));
   }
   EXPECT_EQ(layers_refusal("\"dense_optimizer\"", "\"dense_optimiser\""), "dense_optimizer is missing");
-  // What parse_layers and make_layers refuse, with the place of the layer.
+  // Errors of parse_layers and make_layers, with the layer's index.
   for (const auto& [from, to, why] : {std::tuple{"\"kind\":\"flatten\"", "\"kind\":\"flat\"", "layers: layer 3: "},
                                       std::tuple{"\"kernel\":2", "\"kernel\":3", "layers: layer 0 (conv2d): "},
                                       std::tuple{"\"kernel\":2,", "", "layers: layer 0 (conv2d): "},
@@ -116,7 +116,7 @@ TEST(ReplayConfig, LayersAreRead) {
   EXPECT_EQ(spec.dense_features, 4U);
   EXPECT_EQ(spec.outputs, 1U);
   EXPECT_EQ(spec.image, troupe::shape(1, 2, 2));
-  // Three lengths are an image, one is not, whatever else says nothing.
+  // Three lengths mean an image, one does not, if nothing else decides.
   const auto features = parse_replay_config(
       R"({"trainers":1,"steps":1,"batch":1,"input":[7],"outputs":7,"loss":"mse","hidden":[],"tables":[],)"
       R"("layers":[{"kind":"layer_norm"}],"dense_optimizer":{"kind":"sgd"}})");

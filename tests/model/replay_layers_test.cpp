@@ -1,4 +1,4 @@
-// Reference runs of networks given as layers.
+// Reference runs of networks given by layers.
 
 #include <gtest/gtest.h>
 

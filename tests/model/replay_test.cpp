@@ -13,8 +13,7 @@
 namespace troupe::model::replay_test {
 namespace {
 
-// -- the shipped files: expected values read from them with Python's struct module
-// ---------------------------------------
+// -- the shipped files: expected values read with Python's struct module ---------------------------------------------
 
 TEST(Replay, AllShippedRunsOpenAndAreSound) {
   const std::map<std::string, std::uint64_t> steps{{"tutorial_sum", 200},
@@ -116,7 +115,7 @@ TEST(Replay, BatchesAndResultsAreTheFiles) {
 
   const auto start = *data->start();
   EXPECT_EQ(start.tables[1][1], 0.08057235181331635F);
-  // Layer 0 has 32 x 32 weights, then its bias; layer 1 16 x 32 and 16; layer 2 16 and 1.
+  // Layer 0 has 32 x 32 weights, then its bias; layer 1 has 16 x 32 and 16; layer 2 has 16 and 1.
   EXPECT_EQ(start.dense[1024], 0.09963089227676392F);
   EXPECT_EQ(start.dense.back(), -0.030540097504854202F);
   const auto run = *open_reference_run(shipped("ctr_adagrad"));
@@ -129,8 +128,7 @@ TEST(Replay, BatchesAndResultsAreTheFiles) {
   EXPECT_EQ(last.tables[0].offsets, (std::vector<std::int64_t>{0, 1, 9, 14, 24}));
 }
 
-// -- made files
-// ----------------------------------------------------------------------------------------------------------
+// -- made files ------------------------------------------------------------------------------------------------------
 
 TEST(Replay, WeightsAndEmptyBagsAreRead) {
   const temporary_file file(made_run().bytes());
@@ -177,8 +175,7 @@ TEST(Replay, AFileWrittenAnewIsReadAnew) {
   EXPECT_EQ(after->train_batch(0, 0).value().tables[0].indices, (std::vector<std::int64_t>{1, 1}));
 }
 
-// -- what does not fit
-// ---------------------------------------------------------------------------------------------------
+// -- inconsistent files ----------------------------------------------------------------------------------------------
 
 template <class T>
 std::string refusal_with(const std::string& name, const std::vector<std::uint64_t>& shape,
@@ -254,7 +251,7 @@ TEST(Replay, AFileThatDoesNotFitInMemoryIsRefusedBeforeItIsRead) {
   const std::string header = fmt::format(R"({{"x":{{"dtype":"U8","shape":[{}],"data_offsets":[0,{}]}}}})", size, size);
   const std::uint64_t length = header.size();
   const temporary_file file(std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
-  std::filesystem::resize_file(file.path(), sizeof length + length + size);  // a hole: it takes no room
+  std::filesystem::resize_file(file.path(), sizeof length + length + size);  // a hole, which uses no disk space
   const auto refused = open_reference_run(file.path());
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message.find(": its tensors would take 4096.0 GiB, and "), std::string::npos)
@@ -285,8 +282,7 @@ TEST(Replay, AJobThatDoesNotFitTheRunIsRefused) {
   EXPECT_EQ(with("ctr_adagrad", {{"servers", "7"}, {"seed", "3"}, {"steps", "5"}}), "opened");
 }
 
-// -- many small damages
-// --------------------------------------------------------------------------------------------------
+// -- many small damages ----------------------------------------------------------------------------------------------
 
 class FlippedBytes : public testing::TestWithParam<bool> {};
 

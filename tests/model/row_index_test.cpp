@@ -1,5 +1,5 @@
-// Goal: a data set that is opened by another's row index is the same, without a reading of its files, and a copy of a
-// file that differs is found out, whatever differs. Method: small files cut into small blocks, and changed copies.
+// Goal: a data set opened with another process's row index is the same, without a scan of its files, and a copy of a
+// file that differs in any way is detected. Method: small files split into small blocks, and changed copies.
 
 #include "model/files/row_index.hpp"
 
@@ -32,7 +32,7 @@ job job_of(const std::string& path, const std::vector<setting>& more = {}) {
   return parse_job(settings).value();
 }
 
-/// The numbers of the rows in the first batches, one of each block; an error in place of a batch that fails.
+/// The numbers of the rows in the first batches, one per block; a failed batch gives its error.
 std::vector<std::string> batches_of(const dataset& data) {
   std::vector<std::string> all;
   for (std::uint64_t step = 0; step < data.steps_per_epoch(); step += 4) {
@@ -77,7 +77,7 @@ TEST_F(RowIndex, GivesTheSameDataSet) {
 TEST_F(RowIndex, SparesTheReadingAndFindsADifferenceWhenItIsRead) {
   std::string other = text_;
   const std::size_t place = other.find(std::to_string(100'000 + 20'000));
-  other[place + 5] = '7';  // in the second block of 16,384 rows and more
+  other[place + 5] = '7';  // in the second block; blocks have 16,384 rows and more
   const temporary_file copy(other);
   const auto told = open_dataset(job_of(copy.path()), index_).value();
   const auto expected = batches_of(*read_);
@@ -132,7 +132,7 @@ TEST_F(RowIndex, IsRefusedOrFoundOutIfDamaged) {
       const std::size_t of_piece = place >= first_of_pieces ? (place - first_of_pieces) % 5 : 0;
       const bool is_more_memory = (place == window || of_piece == 3) && word > index_[place];
       const bool is_for_messages = of_piece == 2;                           // the lines before a piece
-      const bool is_line_end = of_piece == 1 && word + 1 == index_[place];  // of the line before, as if one were blank
+      const bool is_line_end = of_piece == 1 && word + 1 == index_[place];  // as if one line were blank
       if (word == index_[place] || is_more_memory || is_for_messages || is_line_end) continue;
       auto damaged = index_;
       damaged[place] = word;

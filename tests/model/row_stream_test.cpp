@@ -1,5 +1,6 @@
-// Goal: blocks are the file's rows whatever is asked in which order by how many threads, and a file is read no oftener
-// and held no longer than promised. Method: small files cut into small blocks, whose rows are their own numbers.
+// Goal: blocks hold the file's rows for any order of requests by any number of threads, and a file is read no more
+// often and kept no longer than promised. Method: small files split into small blocks, whose rows are their own
+// numbers.
 
 #include "model/files/row_stream.hpp"
 
@@ -15,7 +16,7 @@
 namespace troupe::model::row_stream_test {
 namespace {
 
-// A line is a number: the row's label, and as many times itself in a bag as its last digit says.
+// A line is a number: the row's label; its bag holds the number as often as its last digit says.
 class numbers final : public row_format {
  public:
   numbers() { layout_.bags = 1; }
@@ -178,7 +179,7 @@ TEST(RowStream, ThreadsThatAskAtOnceGetTheSameBlocks) {
     threads.emplace_back([&stream, t] {
       random_sequence random(t);
       for (int i = 0; i < 200; ++i) {
-        // Some go through the file, each from another place; some jump.
+        // Some read the file in order, each from another offset; some jump.
         const std::uint64_t number = t < 5 ? (t * 20 + static_cast<std::uint64_t>(i)) % 100 : random.below(100);
         const auto block = stream.block(number);
         ASSERT_TRUE(block.has_value());
@@ -195,7 +196,7 @@ TEST(RowStream, HoldsFewBlocksAndReadsEachOnceForCallersCloseTogether) {
   std::vector<std::weak_ptr<const row_block>> blocks;
   for (std::uint64_t number = 0; number < 100; ++number) {
     blocks.emplace_back(*stream.block(number));
-    // Somebody who is a block behind.
+    // A reader that is one block behind.
     if (number > 0) {
       const auto before = blocks[number - 1].lock();
       ASSERT_NE(before, nullptr);
@@ -223,7 +224,7 @@ TEST(RowStream, ABadLineIsAFaultOfItsBlockAlone) {
   }
 }
 
-// Two bad lines in each of two pieces of a block: whoever reads faster, the first line is the one that is named.
+// Two bad lines in each of two pieces of a block: the first line is named, whichever thread reads faster.
 TEST(RowStream, OfSeveralBadLinesTheFirstOneIsNamed) {
   std::string text = text_of(150'000);
   for (const std::string line : {"\n60000\n", "\n60001\n", "\n120000\n", "\n120001\n"})
@@ -261,8 +262,8 @@ TEST(RowStream, AFileReplacedByAnotherStaysAsItWas) {
 }
 
 TEST(RowStream, TheLargestBlocksWithTheirBagsMustFitInMemory) {
-  // Each row has a label and a bag, 12 bytes. Blocks 0 to 8 have 45 values; block 9 has 90 and is one of the five. Its
-  // values and where its bags begin are there twice while its pieces become one.
+  // Each row has a label and a bag, 12 bytes. Blocks 0 to 8 have 45 values; block 9 has 90 and is among the five in
+  // memory. Its values and bag offsets exist twice while its pieces are merged.
   std::string text = text_of(90);
   for (int row = 0; row < 10; ++row) text += "9\n";
   const temporary_file file(text);
@@ -292,7 +293,7 @@ TEST(RowStream, CanEndWhileItReads) {
   for (int i = 0; i < 20; ++i) {
     const row_stream stream(rows, row_selection::all(), 3);
     if (i % 2 == 0) continue;
-    // One block is here, and the next is being read.
+    // One block has been read, and the next is being read.
     const row_stream other(rows_of(file, {100'000, 1}), row_selection::all(), 1 + static_cast<std::size_t>(i) % 4);
     EXPECT_TRUE(other.block(0).has_value());
   }

@@ -12,7 +12,7 @@
 namespace troupe::model::safetensors_test {
 namespace {
 
-// What is wrong with a file of these bytes, without its path.
+// The error for a file with these bytes, without its path.
 std::string refusal(const std::string& content) {
   const temporary_file file(content);
   const auto opened = safetensors_file::open(file.path());
@@ -95,8 +95,7 @@ TEST(Safetensors, AFileCutWhileItIsOpenIsAFault) {
   EXPECT_NE(read.error().message.find("while it is being read"), std::string::npos);
 }
 
-// -- things that are not such a file
-// -----------------------------------------------------------------------------------
+// -- other files -----------------------------------------------------------------------------------------------------
 
 TEST(Safetensors, ForeignThingsAreRefused) {
   EXPECT_EQ(refusal(""), "0 bytes: a safetensors file has at least 8");
@@ -135,10 +134,9 @@ TEST(Safetensors, AHugeHeaderIsRefusedBeforeItIsRead) {
       file.path() + ": header of 116777216 bytes: must be at most 100000000 in this file; is it a safetensors file?");
 }
 
-// -- unsound headers
-// ---------------------------------------------------------------------------------------------------
+// -- unsound headers -------------------------------------------------------------------------------------------------
 
-// A header with one tensor `t` of 8 bytes of data.
+// A header with one tensor `t`, and 8 bytes of data.
 std::string refused_tensor(const std::string& body) { return refusal(file_of("{\"t\":" + body + "}", "12345678")); }
 
 TEST(Safetensors, TheSmallestSoundHeadersAreRead) {
@@ -215,12 +213,12 @@ TEST(Safetensors, UnknownAndMissingAndRepeatedPartsAreRefused) {
   }
 }
 
-// Such files are published. What is not read must not keep others from being read.
+// Such files are published. An unknown tensor must not keep others from being read.
 TEST(Safetensors, ATensorOfAnotherTypeIsRefusedOnlyWhenItIsWanted) {
   for (const char* type : {"F8_E8M0", "F4", "F6_E2M3", "I4", "C64", "BOOL", "F8_E5M2", ""}) {
     tensor_file file;
     file.set<float>("a", {2}, {1, 2});
-    // As many bytes as elements fit the types of one byte that are known; nothing is known of the others.
+    // The known types of one byte have as many bytes as elements; of the others nothing is known.
     file.set_typed<std::uint8_t>("b", type, {3}, {7, 8, 9});
     file.set<double>("c", {1}, {3});
     const temporary_file made(file.bytes());
@@ -235,7 +233,7 @@ TEST(Safetensors, ATensorOfAnotherTypeIsRefusedOnlyWhenItIsWanted) {
     EXPECT_EQ(opened->read_integers("b").error().message,
               fmt::format("{}: tensor b of type {}: must be I64", made.path(), printable(type)));
   }
-  // Its places are checked as those of others.
+  // Its offsets are checked like those of others.
   EXPECT_EQ(refused_tensor(R"({"dtype":"F4","shape":[4],"data_offsets":[0,4]})"),
             "4 bytes behind the last tensor: must be none");
   EXPECT_EQ(refused_tensor(R"({"dtype":"F4","shape":[32],"data_offsets":[0,16]})"),
@@ -269,10 +267,9 @@ TEST(Safetensors, OddNamesStayOnOneShortLine) {
   EXPECT_LT(refusal(file_of("{\"" + std::string(100'000, 'n') + "\":7}")).size(), 300U);
 }
 
-// -- many small damages
-// ------------------------------------------------------------------------------------------------
+// -- many small damages ----------------------------------------------------------------------------------------------
 
-// Opening and reading everything must end with values or with a fault; sanitizers watch over the rest.
+// Opening and reading everything must give values or a fault; sanitizers check the rest.
 void open_and_read_all(const temporary_file& file) {
   const auto opened = safetensors_file::open(file.path());
   if (!opened) {

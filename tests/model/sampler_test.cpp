@@ -7,7 +7,7 @@
 namespace troupe::model::sampler_test {
 namespace {
 
-// The rows that all ranks take in an epoch, in the order of step, rank and sample.
+// The rows of all ranks in an epoch, ordered by step, rank and sample.
 std::vector<std::uint64_t> epoch_rows(const sharded_sampler& sampler, std::uint64_t epoch, std::uint64_t ranks) {
   std::vector<std::uint64_t> rows;
   const std::uint64_t steps = sampler.epochs().steps_until(1);
@@ -59,7 +59,7 @@ TEST(Sampler, MoreRanksThanRowsLeavesSomeWithout) {
   for (std::uint64_t rank = 0; rank < 5; ++rank) EXPECT_EQ(sampler.of(0, rank).size(), rank < 3 ? 1U : 0U) << rank;
 }
 
-// What the documentation promises: rank r takes positions r, r + ranks, ... of the epoch's permutation.
+// The documentation promises that rank r uses indices r, r + ranks, ... of the epoch's permutation.
 TEST(Sampler, RanksTakeTurnsInThePermutation) {
   const sharded_sampler sampler(100, 3, 7, 5);
   const std::uint64_t key = random_key(5, random_stream::shuffle, 2);

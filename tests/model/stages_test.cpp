@@ -1,5 +1,5 @@
-// Stages of a pipeline: a cut network against the whole one, bit by bit; where stages begin, against all cuts; and what
-// is refused.
+// Stages of a pipeline: a split network against the whole one, bitwise; where stages begin, against all splits; and
+// refusals.
 
 #include "model/stages.hpp"
 
@@ -51,7 +51,7 @@ struct pass_result {
 
 constexpr std::size_t samples = 5;
 
-/// Without `grad_outputs` only forward.
+/// Runs a pass; without `grad_outputs` only forward.
 pass_result pass_of(const network& what, std::span<const float> parameters, const std::vector<float>& input,
                     const std::vector<float>& grad_outputs) {
   nn::passes passes(*what.module, nn::batch_of(samples, what.in), input, 7);
@@ -66,13 +66,13 @@ pass_result pass_of(const network& what, std::span<const float> parameters, cons
   return made;
 }
 
-/// Runs the stages one after the other, and puts their results together.
+/// Runs the stages one after the other, and joins their results.
 pass_result pass_in_stages(const job& what, const data_spec& spec, const std::vector<float>& parameters,
                            const std::vector<float>& input, const std::vector<float>& grad_outputs) {
   std::vector<network> parts;
   for (std::size_t stage = 0; stage < what.stages.size(); ++stage) parts.push_back(make_stage(what, spec, stage));
   const network_parts places = parts_of_network(what, spec);
-  // The parameters of a stage are a stretch of the whole network's.
+  // The parameters of a stage are a range of the whole network's.
   const auto own = [&](std::size_t stage) {
     const auto& tensors = places.parts[stage].parameters;
     const std::size_t first = tensors.empty() ? 0 : tensors.front().first;
@@ -146,7 +146,7 @@ TEST(Stages, KeepTheLayersNumbersForMasksAndNames) {
   EXPECT_EQ(part.module->parameters().back().name, "8.bias");
 }
 
-/// The longest stage of a cut.
+/// The time of a split's longest stage.
 double longest(const std::vector<double>& seconds, const std::vector<std::size_t>& begins) {
   double most = 0;
   for (std::size_t k = 0; k < begins.size(); ++k) {

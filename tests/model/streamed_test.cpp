@@ -1,5 +1,5 @@
-// Goal: a streamed data set deals its rows as documented, bit for bit, whoever asks when. Method: a csv file whose
-// feature is the row's number, beside the documented order computed anew.
+// Goal: a streamed data set distributes its rows as documented, bitwise, for requests in any order. Method: a csv file
+// whose feature is the row's number, and the documented order, recomputed.
 
 #include <gtest/gtest.h>
 
@@ -108,7 +108,7 @@ TEST(Streamed, RowsAreDealtInTheDocumentedOrder) {
   }
 }
 
-// Blocks of at least 16,384 rows: six of them.
+// Blocks of at least 16,384 rows: six blocks.
 TEST(Streamed, FilesOfManyBlocksAreDealtInTheSameOrder) {
   const std::string text = text_of(90'000);
   for (const std::string& bytes : {text, zstd(text)}) {
@@ -132,7 +132,7 @@ TEST(Streamed, ABatchDoesNotDependOnWhoAskedBefore) {
     threads.emplace_back([&, t] {
       random_sequence random(t);
       for (std::uint64_t i = 0; i < steps; ++i) {
-        // The ranks in order, two of them late, and two who ask for anything.
+        // The ranks in order, two of them late, and two threads with random requests.
         const std::uint64_t step = t < 4 ? (i + steps - t / 2 * 30) % steps : random.below(steps);
         const std::uint32_t rank = t < 4 ? t : static_cast<std::uint32_t>(random.below(4));
         ASSERT_EQ(rows_in(data->train_batch(step, rank)), expected[step * 4 + rank]);
@@ -175,7 +175,7 @@ TEST(Streamed, TestRowsAreThoseThatTrainingLeavesOut) {
   numbers expected(40'000);
   for (std::uint64_t row = 0; row < expected.size(); ++row) expected[row] = row;
   EXPECT_EQ(all, expected);
-  // Cut in any way, and whatever the seed.
+  // For any split and any seed.
   const auto part = rows_in(data->test_batch(3000, 4000));
   EXPECT_TRUE(std::equal(part.begin(), part.end(), test.begin() + 3000));
   both.emplace_back("seed", "77");

@@ -1,4 +1,4 @@
-// The rules of the safetensors format, written down once more: what a file must be so that any reader takes it.
+// The rules of the safetensors format, implemented independently: a file that passes is accepted by every reader.
 
 #pragma once
 
@@ -27,7 +27,7 @@ struct plain_file {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads the bytes of a whole file and expects every rule to hold.
+/// Parses the bytes of a whole file and expects every rule to hold.
 inline plain_file read_strictly(const std::string& file) {
   static const std::map<std::string, std::uint64_t> sizes = {{"F64", 8},  {"I64", 8}, {"F32", 4}, {"I32", 4},
                                                              {"BF16", 2}, {"F16", 2}, {"U8", 1}};

@@ -64,7 +64,7 @@ TEST(Synthetic, TestRowsDoNotDependOnHowTheyAreCut) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(part.classes[i], whole.classes[7 + i]);
 }
 
-// Zipf between blocks of two neighbouring rows; within a block 0.8 of the indices take either row evenly.
+// Zipf over blocks of two neighbouring rows; within a block, 0.8 of the indices choose either row evenly.
 TEST(Synthetic, RowsOccurAsOftenAsTheSkewSays) {
   const auto data = opened({{"rows", "20"}, {"id-skew", "zipf:1.5"}, {"batch-size", "40000"}});
   std::vector<double> share(20);
@@ -95,7 +95,7 @@ TEST(Synthetic, ClassesAreAboutEquallyFrequent) {
   for (const int times : count) EXPECT_NEAR(times, 10000, 600);
 }
 
-// Naive Bayes as a stand-in for a model: the share of each class in the training samples of a row, times each other.
+// Naive Bayes instead of a model: multiplies, over a sample's rows, each class's share of the row's training samples.
 double naive_bayes_accuracy(const dataset& data, std::size_t rows, std::size_t classes, std::uint64_t steps) {
   const std::size_t tables = data.spec().tables.size();
   std::vector<std::vector<double>> seen(tables * rows, std::vector<double>(classes, 1));
@@ -126,15 +126,15 @@ double naive_bayes_accuracy(const dataset& data, std::size_t rows, std::size_t c
   return right / static_cast<double>(test.size);
 }
 
-// An index is of the sample's class with probability 0.8 + 0.2 / 2; most of 10 are so in 99.8 % of the samples
-// (ties are half right).
+// An index belongs to the sample's class with probability 0.8 + 0.2 / 2; the majority of 10 does in 99.8 % of the
+// samples (ties are half right).
 TEST(Synthetic, WhatWasLearnedInTrainingHoldsForTheTestRows) {
   EXPECT_NEAR(naive_bayes_accuracy(*opened({{"rows", "1000"}}), 1000, 2, 400), 0.998, 0.004);
   EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "200"}, {"tables", "4"}, {"bag", "3"}}), 200, 2, 200), 0.99);
   EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "201"}, {"classes", "8"}}), 201, 8, 400), 0.99);
 }
 
-// Two seeds' classes of a row agree half of the time: what was learned from one says nothing about the other.
+// The classes of a row for two seeds agree half of the time: learning one says nothing about the other.
 TEST(Synthetic, EachSeedPlantsAnotherSignal) {
   std::vector<std::vector<int>> majority;
   for (const char* seed : {"1", "2"}) {

@@ -1,5 +1,5 @@
-// What a table does by rows: optimizers that leave rows alone, schedules, rows of 16 bits, and norms of gradients that
-// do not depend on how the rows are spread.
+// Row-wise behaviour of a table: optimizers that skip untouched rows, schedules, rows of 16 bits, and gradient norms
+// that do not depend on how rows are sharded.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ embedding_bag_options options_with(const std::string& optimizer, std::size_t dim
   return options;
 }
 
-/// One step's contributions of one rank: bags of the rows below 15, and their gradients.
+/// One rank's contributions to a step: bags of the rows below 15, and their gradients.
 struct rank_step {
   bag_batch bags;
   std::size_t dim;
@@ -60,7 +60,7 @@ struct rank_step {
   }
 };
 
-/// A weight and its state in double, and one step as PyTorch's documentation has it.
+/// A weight and its state in double, and one step as in PyTorch's documentation.
 struct element {
   double weight = 0;
   double first = 0;
@@ -80,7 +80,7 @@ struct element {
   }
 };
 
-// Not every row is touched in every step: those stand still, and the steps go on counting.
+// Not every row is touched in every step: untouched rows stay the same, but the step count advances.
 TEST(LazyOptimizers, StepTheTouchedRowsAndLeaveTheOthersAlone) {
   for (const std::string name :
        {"lazy-sgd:momentum=0.9", "lazy-sgd:momentum=0.9,nesterov=true", "lazy-sgd:momentum=0.5,weight_decay=0.02",
@@ -147,7 +147,7 @@ TEST(RowwiseAdagrad, StepsTheTouchedRowsWithOneSumEach) {
   }
 }
 
-// cosine:2 halves the second step's learning rate and ends the third's.
+// cosine:2 halves the second step's learning rate; the third's is 0.
 TEST(Tables, FollowTheSchedule) {
   auto options = options_with("sgd", 1, 1.0);
   options.optimizer.schedule = *parse_lr_schedule("cosine:2");
@@ -187,8 +187,8 @@ TEST(RowsOf16Bits, BeginAsTheRoundedRowsOfFloats) {
   }
 }
 
-// A step of 2^-12 is half of what separates 1 from its neighbour below in f16: it goes to the even one, which is 1.
-// bf16's neighbour is 2^-8 away.
+// A step of 2^-12 is half the distance from 1 to the next lower f16: the tie goes to the even one, 1. In bf16 that
+// distance is 2^-8.
 TEST(RowsOf16Bits, RoundOnceToTheNearestAfterAStep) {
   struct expectation {
     row_dtype dtype;
@@ -222,7 +222,7 @@ TEST(RowsOf16Bits, KeepTheOptimizersStateInFloats) {
 TEST(GradientNorm, DoesNotDependOnHowRowsAreSpread) {
   constexpr std::size_t dim = 9;
   source_of_numbers random(1);
-  // Rows of very different sizes, so that any other way to add them up gives other bits.
+  // Rows of very different sizes, so that any other way to sum them gives different bits.
   std::vector<float> grad = random.numbers(table_rows * dim);
   for (std::size_t i = 0; i < grad.size(); ++i) grad[i] = std::ldexp(grad[i], static_cast<int>(i / dim * 3) - 30);
   const auto norm_of = [&](std::uint32_t shards) {
@@ -254,7 +254,7 @@ TEST(GradientNorm, DoesNotDependOnHowRowsAreSpread) {
   }
 }
 
-// Two ranks touch row 5: (1 + 2) * 0.5 = 1.5 there, 4 * 0.5 = 2 in row 7.
+// Two ranks touch row 5: (1 + 2) * 0.5 = 1.5 there; row 7 has 4 * 0.5 = 2.
 TEST(GradientNorm, IsThatOfTheMergedGradient) {
   embedding_bag table(options_with("sgd", 1));
   const bag_batch first{{5}, {0}, {}};

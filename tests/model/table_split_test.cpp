@@ -1,6 +1,6 @@
-// Goal: columns of a table, alone on their server, have the bits that they have in whole rows: kernels combine no
-// numbers of one row, and vectors and what is left over beside them compute alike. Method: tables that are trained
-// whole and in parts of odd widths, with every optimizer that takes each weight by itself.
+// Goal: columns of a table, alone on their server, have the same bits as in whole rows: kernels combine no numbers
+// within a row, and vector code and its remainder compute alike. Method: trains tables whole and in parts of odd
+// widths, with every element-wise optimizer.
 
 #include "model/table_split.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t dim = 37;
 constexpr std::int64_t rows = 29;
 
-/// 9 bags of up to 6 rows, in which rows are repeated.
+/// 9 bags of up to 6 rows, with repeated rows.
 struct made_bags {
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> offsets;
@@ -37,14 +37,14 @@ struct made_bags {
   kernels::bags_view view() const { return {indices, offsets, {}}; }
 };
 
-/// A table's bytes, and what it pooled in each step.
+/// A table's bytes, and its pooled outputs in each step.
 struct trained {
   std::vector<std::byte> weights;
   std::vector<std::vector<float>> state;
   std::vector<std::vector<float>> pooled;
 };
 
-/// Four steps of the columns of a shard; gradients are cut from those of the whole table.
+/// Trains the columns of a shard for four steps; their gradients are slices of the whole table's.
 trained train(embedding_bag_options options, shard_of shard) {
   options.shard = shard;
   embedding_bag table(options);
@@ -65,7 +65,7 @@ trained train(embedding_bag_options options, shard_of shard) {
   return result;
 }
 
-/// Expects that `part` [count, width] has columns of `whole` [count, dim], numbers of `bytes` bytes.
+/// Expects that `part` [count, width] has the columns `range` of `whole` [count, dim]; numbers have `bytes` bytes.
 void expect_columns(const void* part, const void* whole, std::size_t count, std::size_t bytes, column_range range) {
   for (std::size_t row = 0; row < count; ++row)
     ASSERT_EQ(std::memcmp(static_cast<const char*>(part) + row * range.count * bytes,

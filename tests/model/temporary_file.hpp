@@ -11,7 +11,7 @@
 
 namespace troupe::model {
 
-/// A file in the tests' temporary folder that is gone when the object is.
+/// A temporary file, removed with this object.
 class temporary_file {
  public:
   explicit temporary_file(const std::string& content) {

@@ -1,4 +1,4 @@
-// Makes safetensors files, sound and unsound ones, for the tests of their readers.
+// Makes safetensors files, sound and unsound ones, for tests of their readers.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::model {
 
-/// 8 bytes of length, the header, the data.
+/// 8 bytes of length, the header, and the data.
 inline std::string file_of(const std::string& header, const std::string& data = "") {
   const std::uint64_t length = header.size();
   std::string bytes(sizeof(length), '\0');

@@ -1,5 +1,5 @@
-// Slices of a network that tensor parallelism cuts: together, on threads that wait for each other, they compute what
-// the whole network does; which layers are cut; what is refused.
+// Slices of a network under tensor parallelism: together, on threads that wait for each other, they compute what the
+// whole network does; which layers are split; refusals.
 
 #include "model/tensor_parallel.hpp"
 
@@ -26,7 +26,7 @@ using kernels::test::source_of_numbers;
 
 std::vector<nn::layer_spec> layers_of(const std::string& json) { return nn::parse_layers(json).value(); }
 
-/// Makes them for samples of 7 features.
+/// Makes a network for samples of 7 features.
 nn::sequential network_of(const std::string& json) {
   const std::vector<nn::made_layer> made = nn::make_layers(layers_of(json), 7).value();
   std::vector<std::shared_ptr<const nn::module>> modules;
@@ -40,7 +40,7 @@ std::string cuts_text(const std::string& json) {
   return text;
 }
 
-/// A layer of a kind in a list.
+/// The JSON of a linear layer.
 std::string linear(std::size_t out) { return R"({"kind": "linear", "out": )" + std::to_string(out) + "}"; }
 const std::string relu = R"({"kind": "relu"})";
 const std::string gelu = R"({"kind": "gelu"})";
@@ -74,7 +74,7 @@ TEST(TensorParallel, RefusesWhatSlicesCannotShare) {
 
 // -- the numbers ----------------------------------------------------------------------------
 
-/// Sums among threads.
+/// Sums over threads.
 class thread_sums {
  public:
   explicit thread_sums(std::uint32_t slices) : shares_(slices), meeting_(slices) {}
@@ -131,7 +131,7 @@ void expect_near(const std::vector<float>& is, const std::vector<float>& expecte
     ASSERT_NEAR(is[i], expected[i], 1e-5 * (1 + std::abs(expected[i]))) << what << " " << i;
 }
 
-/// The numbers of a part among the whole network's.
+/// A part's numbers, taken from the whole network's.
 std::vector<float> taken(const part_tensors& part, const std::vector<float>& whole) {
   std::vector<float> mine;
   for (const tensor_place& one : part.parameters)
@@ -158,7 +158,7 @@ struct network_in_slices {
   const char* name;
   std::string layers;
   std::uint32_t slices;
-  std::size_t sums;  ///< of a training pass
+  std::size_t sums;  ///< per training pass
 };
 
 void PrintTo(const network_in_slices& one, std::ostream* out) { *out << one.name; }

@@ -24,7 +24,7 @@ TEST(Tutorial, HasTheTutorialsSizes) {
   EXPECT_EQ(data->test_batch(0, 0).value().size, 0U);
 }
 
-// 20 to 50 indices in bags of 1 to 10, the last one cut short; all values occur, and about equally often.
+// 20 to 50 indices in bags of 1 to 10, the last one truncated; all values occur, about equally often.
 TEST(Tutorial, DrawsWhatTheTutorialDraws) {
   const auto data = opened();
   std::map<std::size_t, int> counts;

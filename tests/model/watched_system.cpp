@@ -22,7 +22,7 @@ std::vector<system_call> logged;
 std::optional<std::uint64_t> reads_before_failure;
 bool read_failed = false;
 
-/// True if the call is to fail.
+/// Returns whether the call is to fail.
 bool next_read() {
   if (!reads_before_failure) return false;
   if (*reads_before_failure > 0) {
@@ -35,7 +35,7 @@ bool next_read() {
   return true;
 }
 
-/// True if the call is to fail.
+/// Returns whether the call is to fail.
 bool next_call(const char* name, const std::string& path) {
   if (!watching) return false;
   const bool is_chosen = made++ == chosen;
@@ -46,7 +46,7 @@ bool next_call(const char* name, const std::string& path) {
   return true;
 }
 
-/// The file behind a descriptor; looked up only where somebody wants to know.
+/// The file of a descriptor; looked up only while calls are logged.
 std::string path_of(int descriptor) {
   if (!watching || doing != at_call::log) return "";
   std::error_code none;
@@ -105,7 +105,7 @@ int __wrap_open(const char* path, int flags, ...) {
   return __real_open(path, flags, mode);
 }
 
-// A full disk takes a part of what is written before it says so.
+// A full disk accepts a part of the data before it fails.
 ssize_t __wrap_write(int descriptor, const void* bytes, size_t count) {
   if (troupe::model::next_call("write", troupe::model::path_of(descriptor))) return -1;
   return __real_write(descriptor, bytes, count > 1 && troupe::model::watching ? count / 2 : count);
@@ -115,7 +115,7 @@ ssize_t __wrap_pread(int descriptor, void* bytes, size_t count, off_t offset) {
   return troupe::model::next_read() ? -1 : __real_pread(descriptor, bytes, count, offset);
 }
 
-// Not passed on: nothing here cuts the power, and thousands of real ones take minutes.
+// Not forwarded: the tests have no power cuts, and thousands of real syncs take minutes.
 int __wrap_fsync(int descriptor) {
   if (troupe::model::next_call("fsync", troupe::model::path_of(descriptor))) return -1;
   return ::fcntl(descriptor, F_GETFD) < 0 ? -1 : 0;

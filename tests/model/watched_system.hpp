@@ -1,6 +1,6 @@
-// The system calls by which files are written and read, watched and made to fail: the linker puts these in the place of
-// the real ones (--wrap, see CMakeLists.txt), for all of this test program. While nobody watches, they pass everything
-// on but fsync, which does nothing here.
+// Watches the system calls that write and read files, and makes them fail: the linker replaces the real calls (--wrap,
+// see CMakeLists.txt) in this whole test program. Without a watch all calls are forwarded except fsync, which does
+// nothing.
 
 #pragma once
 
@@ -10,23 +10,23 @@
 
 namespace troupe::model {
 
-/// A call that was made: "write", and the path it was about.
+/// A call that was made: "write", for example, and its path.
 struct system_call {
   std::string name;
   std::string path;
 };
 
 enum class at_call : std::uint8_t {
-  log,   ///< write down all calls
-  fail,  ///< the call with the given number does nothing and says that the disk is full
-  die,   ///< the process ends instead of making it
+  log,   ///< record all calls
+  fail,  ///< the call with the given number does nothing and reports a full disk
+  die,   ///< the process ends instead of making the call
 };
 
-/// Watches open (of files that are written), write, fsync, close, mkdir, rename, unlink and rmdir of this process while
-/// it lives. For one thread.
+/// Watches this process's open (of written files), write, fsync, close, mkdir, rename, unlink and rmdir during its
+/// lifetime. For one thread.
 class system_watch {
  public:
-  /// Calls count from 0.
+  /// Calls are numbered from 0.
   explicit system_watch(at_call what, std::uint64_t number = 0);
   ~system_watch();
   system_watch(const system_watch&) = delete;
@@ -37,21 +37,21 @@ class system_watch {
   static std::vector<system_call> calls();
 };
 
-/// Makes one of the calls by which files are read fail, while it lives: the open (of a file that is not written) or
-/// pread with the given number says that the device does. For one thread.
+/// Makes one reading call fail during its lifetime: the open (of a file that is not written) or pread with the given
+/// number reports an error of the device. For one thread.
 class failing_read {
  public:
-  /// Calls count from 0.
+  /// Calls are numbered from 0.
   explicit failing_read(std::uint64_t number);
   ~failing_read();
   failing_read(const failing_read&) = delete;
   failing_read& operator=(const failing_read&) = delete;
 
-  /// Whether that many calls have been made.
+  /// Whether the failing call has been made.
   static bool happened();
 };
 
-/// What a process that died exits with.
+/// The exit code of a process that died on purpose.
 constexpr int died = 77;
 
 }  // namespace troupe::model

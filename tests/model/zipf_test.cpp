@@ -8,7 +8,7 @@
 namespace troupe::model::zipf_test {
 namespace {
 
-// Every row's share of many draws against 1 / k^s over its sum.
+// Compares each row's share of many draws with 1 / k^s over its sum.
 TEST(Zipf, FrequenciesFollowTheClosedForm) {
   constexpr std::size_t rows = 50;
   constexpr int draws = 1'000'000;
