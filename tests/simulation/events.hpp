@@ -1,4 +1,4 @@
-// What happens in a simulation, in the order of the simulated time, and to which process.
+// The events of a simulation, in the order of simulated time, and the processes that they happen to.
 
 #pragma once
 
@@ -13,19 +13,19 @@
 
 namespace troupe::simulation {
 
-/// What an event is, for the fingerprint.
+/// The kind of an event, for the fingerprint.
 enum class event_tag : std::uint8_t {
-  turn = 1,  ///< of an actor
+  turn = 1,  ///< an actor handles a message
   timer,
-  arrival,  ///< of a frame
+  arrival,  ///< a frame arrives
   silence,
   connecting,
-  expiry,  ///< of requests
+  expiry,  ///< a request expires
   joining,
   leaving,
   attempt,
   see_off,
-  look,  ///< for members
+  look,  ///< a search for members
   starting,
   waking,
   power,
@@ -55,29 +55,29 @@ class event_owner {
 
   const std::uint32_t number_;
   state state_ = state::running;
-  std::deque<std::pair<event_tag, std::function<void()>>> put_off_;  ///< while it is stopped
+  std::deque<std::pair<event_tag, std::function<void()>>> put_off_;  ///< postponed while it is stopped
 };
 
-/// Draws, from a seed, how long everything takes; so it draws the order.
+/// Draws all durations from a seed, and so the order of events.
 class event_loop {
  public:
   explicit event_loop(std::uint64_t seed) : clock_(seed), random_(model::mix(seed + 1)) {}
 
   sim_time now() const { return clock_.now(); }
   std::uint64_t steps() const { return steps_; }
-  /// A number that follows from all that has happened.
+  /// A digest of everything that has happened.
   std::uint64_t fingerprint() const { return fingerprint_; }
-  /// For what is no fault.
+  /// For draws other than faults.
   model::random_sequence& random() { return random_; }
 
-  /// Between `least` and `most`; short ones are as likely as long ones.
+  /// Draws a duration between `least` and `most`; short ones are as likely as long ones.
   sim_duration draw(sim_duration least, sim_duration most) {
     const auto spread = static_cast<std::uint64_t>((most - least).count());
     const unsigned shift = static_cast<unsigned>(random_.below(8));
     return least + sim_duration(static_cast<std::int64_t>(random_.below((spread >> shift) + 1)));
   }
 
-  /// Has `what` happen to `whom`: later, if it is stopped then; never, if it is dead. Null: to nobody.
+  /// Schedules `what` for `whom`: postponed while it is stopped, dropped once it is dead. Null: no process.
   void at(sim_time when, event_owner* whom, event_tag tag, std::function<void()> what) {
     queue_.push({when, next_++, whom, tag, std::move(what)});
   }
@@ -93,7 +93,7 @@ class event_loop {
   void wake(event_owner& whom) {
     TROUPE_ASSERT(whom.is_stopped());
     whom.state_ = event_owner::state::running;
-    // What it was about to do it may do before it hears, bit by bit, what has happened meanwhile.
+    // What the process was about to do may happen before it hears, bit by bit, of what happened meanwhile.
     constexpr std::chrono::microseconds most{200};
     sim_time when = now();
     for (auto& [tag, what] : std::exchange(whom.put_off_, {})) {
@@ -102,7 +102,7 @@ class event_loop {
     }
   }
 
-  /// Returns false if nothing is left to happen.
+  /// Runs one event. Returns false if none is left.
   bool step() {
     if (queue_.empty()) return false;
     event next = std::move(const_cast<event&>(queue_.top()));
@@ -123,7 +123,7 @@ class event_loop {
     return true;
   }
 
-  /// Calls `what` as a process.
+  /// Calls `what` on behalf of a process.
   static void as(event_owner& whom, const std::function<void()>& what) {
     whom.enter();
     what();
@@ -143,7 +143,7 @@ class event_loop {
     event_tag tag;
     std::function<void()> what;
 
-    bool operator<(const event& other) const {  // the first one is the greatest
+    bool operator<(const event& other) const {  // the first event is the greatest
       return when != other.when ? when > other.when : number > other.number;
     }
   };

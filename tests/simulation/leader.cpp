@@ -12,7 +12,7 @@
 namespace troupe::simulation {
 namespace {
 
-/// Whether another attempt may get past an error: it is of processes, links and machines.
+/// Whether another attempt may avoid an error: errors of processes, links and machines.
 bool may_succeed_again(const caf::error& why) { return protocol::is_transient(why); }
 
 }  // namespace
@@ -26,7 +26,7 @@ leader::~leader() {
   boss_ = nullptr;
 }
 
-/// Opens the folder for checkpoints, and finds the one to go on from.
+/// Opens the checkpoint folder, and finds the checkpoint to resume from.
 result<actors::run_checkpoints> leader::open_checkpoints() {
   actors::run_checkpoints made{.store = nullptr, .every = where_.what().checkpoint_every, .from = nullptr};
   const std::string folder = where_.disk().root() + "/checkpoints";
@@ -60,7 +60,7 @@ actors::run_observer leader::observer() {
   return all;
 }
 
-/// Returns the job of an attempt from that step on, which may have another number of trainers than the one before.
+/// Returns the job of an attempt that starts at `step`, perhaps with a different number of trainers than the last one.
 std::vector<model::setting> leader::job_from(std::uint64_t step) {
   std::vector<model::setting> settings = where_.what().job;
   const auto what = model::parse_job(settings).value();
@@ -72,7 +72,7 @@ std::vector<model::setting> leader::job_from(std::uint64_t step) {
 
 void leader::begin_attempt() {
   const scenario& what = where_.what();
-  if (!store_.expired()) {  // the attempt before has not let go of the folder yet
+  if (!store_.expired()) {  // the previous attempt has not released the folder yet
     constexpr std::chrono::milliseconds pause{10};
     return where_.events().after(pause, &process_, event_tag::attempt, [this] { begin_attempt(); });
   }
@@ -135,7 +135,7 @@ void leader::attempt_ended(const msg::run_result& result) {
 void leader::attempt_failed(const caf::error& why) {
   lost_ = protocol::describe(why);
   where_.tell("the attempt has failed: " + lost_);
-  // What a full disk prevents now may succeed later.
+  // A full disk may have room later.
   const bool by_disk = why == protocol::errc::bad_input && where_.disk().has_failed();
   if (!by_disk && !may_succeed_again(why)) return where_.failed("an attempt ended by " + caf::to_string(why));
   begin_next();
@@ -149,7 +149,7 @@ void leader::begin_next() {
   });
 }
 
-/// Closes the connections to members that have not left.
+/// Closes the connections of members that have not left.
 void leader::see_off() {
   boss_ = nullptr;
   for (const auto& [session, one] : std::exchange(controls_, {})) one->close();
@@ -171,7 +171,7 @@ result<void> leader::accept(const std::shared_ptr<sim_link>& wire, place_number 
   return {};
 }
 
-/// Starts new processes in places from which nobody comes.
+/// Starts new processes for places whose processes do not join.
 void leader::look_for_members(std::uint64_t attempt) {
   constexpr std::chrono::seconds patience{8};
   constexpr std::chrono::milliseconds interval{500};

@@ -1,4 +1,4 @@
-// The simulated process with the master: begins attempts, until one succeeds or another would be of no use.
+// The simulated process with the master: begins attempts until one succeeds or another would be useless.
 
 #pragma once
 
@@ -24,7 +24,7 @@ class leader {
   std::uint64_t run_number() const { return run_; }
 
   void begin_attempt();
-  /// A member connects. `session`: its name for this connection.
+  /// A member connects. `session`: the member's name for this connection.
   result<void> accept(const std::shared_ptr<sim_link>& wire, place_number place, const std::string& session);
 
  private:
@@ -39,14 +39,14 @@ class leader {
 
   world& where_;
   std::uint64_t run_ = 0;
-  std::uint32_t trainers_ = 0;  ///< of this attempt
+  std::uint32_t trainers_ = 0;  ///< in this attempt
   std::string lost_;            ///< why the last attempt failed
   msg::master_actor boss_;
   std::weak_ptr<model::checkpoint_store> store_;
   std::map<std::string, std::shared_ptr<sim_control>> controls_;  ///< by session
-  std::map<std::string, place_number> places_;                    ///< likewise
+  std::map<std::string, place_number> places_;                    ///< by session
   std::map<place_number, sim_time> absent_since_;
-  sim_process process_;  // the last one: its actors end with it, and may use all others
+  sim_process process_;  // declared last: its actors end with it, and may use all other members
 };
 
 }  // namespace troupe::simulation

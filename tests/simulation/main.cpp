@@ -1,6 +1,6 @@
-// The tests; or, with options, a simulation:
+// Runs the tests; or, with options, a simulation:
 //
-//   --seed N [--faults none | NUMBER,...]   one seed, with all of its faults or some, told step by step
+//   --seed N [--faults none | NUMBER,...]   one seed, with all or some of its faults, and a log of each step
 //   --from N --count N                      many seeds
 //   --from N --seconds N                    as many seeds as the time allows
 //   --plant old-messages | old-rows | no-sync-of-files | no-sync-of-folders   with a bug

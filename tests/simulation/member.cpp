@@ -23,7 +23,7 @@ member::member(world& where, std::uint32_t number, place_number place)
 
 member::~member() {
   where_.disk().caller(process_.number(), true);
-  if (node_) caf::anon_send(node_, msg::run_over{});  // so that it ends its servers or trainers
+  if (node_) caf::anon_send(node_, msg::run_over{});  // makes it end its servers or trainers
   process_.run_all();
   leave();
 }
@@ -89,7 +89,7 @@ void member::over(std::uint64_t part, const nodes::node_end& end) {
       fmt::format("{} is out of the run: {}", process_.name(), end.how ? "it is done" : end.how.error().message));
   const sim_time now = where_.events().now();
   if (end.rejoin_within.count() > 0) rejoin_until_ = now + end.rejoin_within;
-  // The master of the attempt that has failed may still be there: only a refusal is final, and success.
+  // The master of the failed attempt may still listen: only a refusal is final, and success.
   const bool is_over = end.how || end.how.error().kind == fault_kind::input;
   if (is_over || now >= rejoin_until_) return where_.exited(process_);
   constexpr sim_duration least{1'000'000};
@@ -97,7 +97,7 @@ void member::over(std::uint64_t part, const nodes::node_end& end) {
   where_.events().after(where_.events().draw(least, most), &process_, event_tag::joining, [this] { join(); });
 }
 
-/// Ends what is left of its part.
+/// Ends the rest of its part.
 void member::leave() {
   node_ = nullptr;
   if (control_) control_->close();

@@ -1,4 +1,4 @@
-// A simulated process with a server or a trainer: joins the run that the leader leads, and comes back when it is lost.
+// A simulated process with servers or trainers: joins the leader's run, and rejoins after a loss.
 
 #pragma once
 
@@ -22,10 +22,10 @@ class member {
   place_number place() const { return place_; }
   bool is_trainer() const { return place_ > where_.what().servers; }
   std::uint32_t rank() const { return place_ - 1 - (is_trainer() ? where_.what().servers : 0); }
-  /// The data links of its present part in a run; null: it has none.
+  /// The data links of its current part in a run; null without one.
   const std::shared_ptr<sim_plane>& plane() const { return plane_; }
 
-  /// Tries to join until the master lets it in.
+  /// Tries to join until the master admits it.
   void join();
 
  private:
@@ -37,11 +37,11 @@ class member {
   const place_number place_;
   sim_process process_;
   sim_time rejoin_until_{};
-  std::uint64_t part_ = 0;  ///< counts the runs that it has joined
+  std::uint64_t part_ = 0;  ///< number of runs that it has joined
   std::shared_ptr<sim_control> control_;
   std::shared_ptr<nodes::master_watch> watch_;
   std::shared_ptr<sim_plane> plane_;
-  std::shared_ptr<sim_plane> former_plane_;  ///< whose node has ended just now
+  std::shared_ptr<sim_plane> former_plane_;  ///< its node has just ended
   msg::node_actor node_;
 };
 

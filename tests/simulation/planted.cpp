@@ -1,5 +1,4 @@
-// Bugs that are planted to see whether the simulation finds them: what would happen if the fences between attempts were
-// missing.
+// Bugs planted to check that the simulation finds them: the effects of missing fences between attempts.
 
 #include <caf/actor_proxy.hpp>
 #include <cstring>
@@ -13,7 +12,7 @@
 namespace troupe::simulation {
 namespace {
 
-/// Replaces a run's number in the bytes of a frame: the receiver does not look at it.
+/// Replaces a run's number in the bytes of a frame, so that the receiver accepts it.
 links::received_frame as_of_run(const links::received_frame& frame, std::uint64_t from, std::uint64_t to) {
   const std::shared_ptr<std::byte> copy(static_cast<std::byte*>(::operator new (frame.size + 1, std::align_val_t{64})),
                                         [](std::byte* one) { ::operator delete (one, std::align_val_t{64}); });
@@ -23,7 +22,7 @@ links::received_frame as_of_run(const links::received_frame& frame, std::uint64_
   return {frame.kind, copy, frame.size};
 }
 
-/// Stands before a server, and has its first lookup answered by a server of the attempt before.
+/// Proxy of a server that has its first lookup answered by a server of the previous attempt.
 class old_rows_relay : public caf::actor_proxy {
  public:
   old_rows_relay(caf::actor_config& config, caf::strong_actor_ptr present, former_server former)
@@ -53,7 +52,7 @@ class old_rows_relay : public caf::actor_proxy {
 
 }  // namespace
 
-/// What comes over this link after its end goes to the link of the next attempt, as of that run.
+/// Forwards frames that arrive on this link after its end to the next attempt's link, with that run's number.
 void sim_plane::plant_old_messages(const msg::peer_node& peer, sim_link& wire) {
   const bool trains = peer.trains;
   const std::uint32_t rank = peer.ranks.front();
@@ -65,7 +64,7 @@ void sim_plane::plant_old_messages(const msg::peer_node& peer, sim_link& wire) {
       });
 }
 
-/// Keeps this process's servers, and puts those of the attempt before in front of them.
+/// Stores this process's servers, and puts proxies to those of the previous attempt in front of them.
 void sim_plane::plant_old_rows() {
   for (std::uint32_t rank = 0; rank < where_.what().servers; ++rank) {
     const auto mine = actors_->find(actors::server_number(rank));

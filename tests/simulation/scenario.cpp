@@ -36,9 +36,9 @@ const std::vector<small_job>& jobs() {
       {3, 2, 7,
        synthetic(
            {{"steps", "21"}, {"tables", "3"}, {"table-split", "columns"}, {"sparse-reduce", "sum"}, {"nan", "skip"}})},
-      // An epoch, and the test rows at its end.
+      // One epoch, and the test rows at its end.
       {2, 2, 25, synthetic({{"steps", "100"}, {"batch-size", "2"}, {"eval-every", "1"}})},
-      // Trainers join and leave; the last number is that of the places.
+      // Trainers join and leave; the last membership fills all trainer places.
       {2, 3, 5, synthetic({{"steps", "28"}, {"elastic", "1:3"}, {"memberships", "0:2,6:3,13:1,20:3"}})},
       {1, 3, 9,
        synthetic({{"epochs", "1"},
@@ -58,7 +58,7 @@ std::string place_name(place_number place, std::uint32_t servers) {
 
 double ms(sim_duration time) { return static_cast<double>(time.count()) / 1e6; }
 
-/// Draws a time between `least` and `most`, uniformly by its logarithm base 2.
+/// Draws a time between `least` and `most`, uniform in its base-2 logarithm.
 sim_duration draw_time(model::random_sequence& random, std::int64_t least, unsigned doublings) {
   const auto shift = static_cast<unsigned>(random.below(doublings));
   const std::int64_t low = least << shift;
@@ -71,12 +71,12 @@ fault_plan draw_fault(model::random_sequence& random, std::uint64_t steps, std::
   fault_plan made;
   made.what = kinds.at(random.below(kinds.size()));
   made.at = random.below(steps);
-  // The master's process is as likely as another.
+  // The master's process is as likely as any other.
   made.place = static_cast<place_number>(random.below(places));
   made.other = static_cast<place_number>((made.place + 1 + random.below(places - 1)) % places);
   constexpr std::int64_t one_ms = 1'000'000;
   made.time = made.what == slow ? draw_time(random, one_ms / 4, 12) : draw_time(random, one_ms, 16);
-  if (made.what == stop && random.below(3) > 0) {  // to wake up while the others are at work again
+  if (made.what == stop && random.below(3) > 0) {  // so that it wakes while the others work again
     made.time = std::chrono::minutes(1);
     made.steps = steps / 4 + random.below(steps);
   }
@@ -137,7 +137,7 @@ scenario draw_scenario(std::uint64_t seed, const std::vector<std::uint64_t>& ste
   made.network.most = made.network.least + draw_time(random, 20 * us, 9);
   made.fills_places = random.below(3) > 0;
   if (!made.fills_places) made.rejoin_timeout = std::chrono::milliseconds(3000 + random.below(3000));
-  // Most at times at which an undisturbed run has not ended; some in what follows a fault.
+  // Most faults occur while an undisturbed run would still run; some while the run recovers from a fault.
   const std::uint64_t steps = steps_of.at(job) * 5 / 4;
   const std::uint64_t count = random.below(5);
   for (std::uint64_t i = 0; i < count; ++i) {

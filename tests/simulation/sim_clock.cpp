@@ -39,8 +39,7 @@ void sim_clock::advance_to(sim_time when) {
 
 extern "C" {
 
-// std::chrono::steady_clock::now() and std::random_device::_M_getval(), by their names in the library's binary
-// interface.
+// std::chrono::steady_clock::now() and std::random_device::_M_getval(), by their names in the library's ABI.
 std::int64_t __real__ZNSt6chrono3_V212steady_clock3nowEv();
 unsigned int __real__ZNSt13random_device9_M_getvalEv(std::random_device* self);
 

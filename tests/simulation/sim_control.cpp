@@ -8,7 +8,7 @@
 namespace troupe::simulation {
 namespace {
 
-/// Stands for an actor of the other process.
+/// Represents an actor of the other process.
 class control_proxy : public caf::actor_proxy {
  public:
   control_proxy(caf::actor_config& config, std::weak_ptr<sim_control> wire)
@@ -49,7 +49,7 @@ void sim_control::start(std::function<void(const fault*)> on_end) {
                       const auto self = me.lock();
                       if (!self) return;
                       if (const auto tell = std::exchange(self->on_end_, nullptr)) tell(why);
-                      self->ended();  // after our own report, as a tunnel does
+                      self->ended();  // after our own report, like a tunnel
                     }});
 }
 
@@ -64,7 +64,7 @@ void sim_control::ended() {
 }
 
 caf::strong_actor_ptr sim_control::make_proxy(caf::node_id node, caf::actor_id id) {
-  if (!node || id == 0) return nullptr;  // as CAF does for a handle of nobody
+  if (!node || id == 0) return nullptr;  // like CAF for an invalid handle
   other_ = node;
   caf::actor_config config;
   auto made =
@@ -130,7 +130,7 @@ void sim_control::take_message(caf::binary_deserializer& source) {
   }
 }
 
-/// The other process has a proxy of `whom` now, and is told of its end.
+/// The other process now has a proxy of `whom`, and gets a message when that ends.
 void sim_control::watch(caf::actor_id whom) {
   const auto target = system_.registry().get(whom);
   if (!target) return tell_end(whom, caf::make_error(caf::exit_reason::unknown));

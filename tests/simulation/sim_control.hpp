@@ -1,5 +1,5 @@
-// A control connection: stands for the tunnel of CAF's network layer between a member and the master. Messages cross it
-// as bytes, through CAF's own serialisation; proxies stand for the actors of the other process, and end with them or
+// A control connection: replaces the tunnel of CAF's network layer between a member and the master. Messages cross it
+// as bytes, through CAF's own serialisation; proxies represent the actors of the other process, and end with them or
 // with the connection.
 
 #pragma once
@@ -14,13 +14,14 @@
 
 namespace troupe::simulation {
 
-/// One end of it, in one process.
+/// One end of the connection, in one process.
 class sim_control final : public std::enable_shared_from_this<sim_control>, caf::proxy_registry::backend {
  public:
   sim_control(caf::actor_system& system, std::shared_ptr<sim_link> wire);
   ~sim_control() override;
 
-  /// Calls `on_end` once when the connection has ended: with the reason, or null after a goodbye. Not after `close`.
+  /// Calls `on_end` once when the connection has ended: with the reason, or null after a goodbye. Not called after
+  /// `close`.
   void start(std::function<void(const fault* why)> on_end);
   void close();
 

@@ -27,7 +27,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// Returns which of `count` things a power cut leaves: the first ones, or any.
+/// Draws which of `count` items survive a power cut: a prefix or any subset.
 std::vector<bool> left_of(std::size_t count, model::random_sequence& random) {
   std::vector<bool> left(count);
   const bool is_prefix = random.below(2) == 0;
@@ -59,7 +59,7 @@ bool sim_disk::is_here(const char* path) const {
   return path == root_ || std::string_view(path).starts_with(root_ + "/");
 }
 
-/// Returns false if the call is to fail, with errno.
+/// Returns false and sets errno if the call is to fail.
 bool sim_disk::may_call() {
   if (dead_) {
     errno = EIO;
@@ -130,7 +130,7 @@ void sim_disk::made_folder(const char* path) {
   unsynced_.push_back({change::kind::add, name, {}, made});
 }
 
-/// Requires: within one folder.
+/// Requires: both paths are in the same folder.
 void sim_disk::renamed(const char* from, const char* to) {
   TROUPE_ASSERT(parent_of(from) == parent_of(to));
   auto moved = seen_.extract(from);
@@ -167,7 +167,7 @@ void sim_disk::cut_power(model::random_sequence& random) {
   for (std::size_t i = 0; i < unsynced_.size(); ++i)
     if (left[i]) apply(unsynced_[i]);
   unsynced_.clear();
-  // What is not in its folder is gone, and what is below.
+  // Removes entries whose folder is gone, and everything below.
   for (auto one = on_disk_.begin(); one != on_disk_.end();) {
     const std::string above = parent_of(one->first);
     one = above == root_ || on_disk_.contains(above) ? std::next(one) : on_disk_.erase(one);
@@ -180,14 +180,14 @@ void sim_disk::cut_power(model::random_sequence& random) {
       if (kept[i])
         what->on_disk += std::exchange(bytes, {}) + pieces[i];
       else
-        bytes.append(pieces[i].size(), '\0');  // a hole, if something follows
+        bytes.append(pieces[i].size(), '\0');  // a hole, if data follow
   }
   seen_ = on_disk_;
-  open_.clear();  // who has them is dead
+  open_.clear();  // the processes that had them open are dead
   write_back();
 }
 
-/// Makes the folder what is on the disk.
+/// Sets the folder's contents to what is on the disk.
 void sim_disk::write_back() const {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root_)) fs::remove_all(entry.path(), none);
@@ -233,7 +233,7 @@ ssize_t __wrap_write(int descriptor, const void* bytes, size_t count) {
   auto* const on = troupe::simulation::disk();
   if (on == nullptr || !on->is_open(descriptor)) return __real_write(descriptor, bytes, count);
   if (!on->may_call()) return -1;
-  // A piece at a time, as a disk takes them.
+  // Writes one piece at a time, like a disk.
   constexpr size_t piece = 512;
   const ssize_t done = __real_write(descriptor, bytes, count < piece ? count : piece);
   if (done > 0) on->written(descriptor, bytes, static_cast<size_t>(done));

@@ -1,10 +1,9 @@
-// A simulated disk: a folder of this machine's memory, in which the calls of this program that write are watched
-// (--wrap, see CMakeLists.txt). What is read there is what a running process sees. Beside it, this knows what is on the
-// disk: what has been synced, and of the rest any part.
+// A simulated disk: a folder in this machine's memory; writing calls of this program are intercepted (--wrap, see
+// CMakeLists.txt). The folder has what running processes see. In addition, this class knows what is on the disk: what
+// has been synced, and any part of the rest.
 //
-// A file's bytes are on the disk once the file is synced; that it is there under its name, once its folder is synced.
-// Of writes that were not synced, a power cut leaves a prefix or any subset, each whole; of changes to a folder
-// likewise.
+// A file's bytes are on the disk once the file is synced; its name, once its folder is synced. Of unsynced writes, a
+// power cut leaves a prefix or any subset, each write whole; the same holds for changes to a folder.
 
 #pragma once
 
@@ -19,7 +18,7 @@
 
 namespace troupe::simulation {
 
-/// A sync that a program has forgotten: planted, to see whether it is found.
+/// A sync that a program forgets: planted, to check that the bug is found.
 enum class forgotten_sync : std::uint8_t { none, of_files, of_folders };
 
 /// One at a time. For one thread.
@@ -30,22 +29,22 @@ class sim_disk {
   sim_disk(const sim_disk&) = delete;
   sim_disk& operator=(const sim_disk&) = delete;
 
-  /// A folder on it, with which it begins.
+  /// The folder of the disk, which exists from the start.
   const std::string& root() const { return root_; }
 
-  /// Sets the process that calls from now on. If it is `dead`, its calls have no effect.
+  /// Sets the calling process from now on. If it is `dead`, its calls have no effect.
   void caller(std::uint32_t process, bool dead) {
     process_ = process;
     dead_ = dead;
   }
-  /// The process is gone: its locks are free.
+  /// The process is gone: releases its locks.
   void release(std::uint32_t process);
 
-  /// Has the next calls fail, after `skipped` that do not: so many, as of a full disk.
+  /// Lets the next `count` calls fail after `skipped` more, as on a full disk.
   void fail(std::uint64_t skipped, std::uint64_t count);
-  /// There is room again.
+  /// Ends the failures: there is room again.
   void mend() { to_fail_ = 0; }
-  /// Whether a call has failed so since the last time that this was asked.
+  /// Whether a call has failed since the last query.
   bool has_failed() { return std::exchange(failed_, false); }
 
   /// Cuts the power. Requires: no process runs.
@@ -53,7 +52,7 @@ class sim_disk {
 
   void forget(forgotten_sync which) { forgotten_ = which; }
 
-  // -- calls; return whether they are to be passed on ------------------------------------------------
+  // -- calls; return whether they are to be forwarded ------------------------------------------------
 
   bool is_here(const char* path) const;
   bool may_call();
@@ -91,7 +90,7 @@ class sim_disk {
   void write_back() const;
 
   std::string root_;
-  std::map<std::string, file_ptr> seen_;     ///< as running processes see it, by path
+  std::map<std::string, file_ptr> seen_;     ///< as running processes see them, by path
   std::map<std::string, file_ptr> on_disk_;  ///< entries
   std::vector<change> unsynced_;             ///< in order
   std::map<int, open_file> open_;
@@ -103,7 +102,7 @@ class sim_disk {
   forgotten_sync forgotten_ = forgotten_sync::none;
 };
 
-/// The disk of this program; null: none.
+/// The program's disk; null without one.
 sim_disk* disk();
 
 }  // namespace troupe::simulation

@@ -1,5 +1,5 @@
-// What a power cut leaves on the simulated disk: all that was synced, and of the rest any part, so that over many seeds
-// every part is seen.
+// What a power cut leaves on the simulated disk: everything synced, and any part of the rest; over many seeds every
+// part occurs.
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// What a file holds; `gone` if it is not there.
+/// The contents of a file; `gone` if it does not exist.
 std::string content(const std::string& path) { return std::filesystem::exists(path) ? read_file(path) : "gone"; }
 
-/// What is left of a file over many power cuts, after `write` on a new disk.
+/// The different contents of a file after many power cuts that follow `write` on a new disk.
 template <class Write>
 std::set<std::string> left_after(Write write) {
   std::set<std::string> seen;

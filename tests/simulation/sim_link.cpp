@@ -7,7 +7,7 @@
 namespace troupe::simulation {
 namespace {
 
-/// Returns memory for a frame, aligned as a link's is.
+/// Returns memory for a frame, aligned like that of a link.
 std::shared_ptr<std::byte> frame_memory(std::size_t size) {
   constexpr std::align_val_t alignment{64};
   auto* const made = static_cast<std::byte*>(::operator new(size + 1, alignment));
@@ -22,7 +22,7 @@ void sim_link::start(callbacks what) {
   TROUPE_ASSERT(!is_started_);
   calls_ = std::move(what);
   is_started_ = true;
-  // Never within this call.
+  // Never calls back within this call.
   whole_.events_.after(sim_duration(0), &home_, event_tag::arrival, [this] {
     for (auto& one : std::exchange(whole_.to_[side_].arrived, {})) whole_.give(side_, std::move(one));
   });

@@ -1,5 +1,5 @@
-// A simulated connection between two processes: a `links::link` at either end. Each direction keeps its order; how long
-// a frame takes is drawn.
+// A simulated connection between two processes, with a `links::link` at each end. Each direction keeps its order; the
+// delay of each frame is drawn.
 
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace troupe::simulation {
 
-/// How the network behaves.
+/// The properties of the network.
 struct network_conditions {
   sim_duration least{10'000};
   sim_duration most{200'000};
-  /// A process that is silent for so long counts as dead.
+  /// A process that is silent for this long counts as dead.
   std::chrono::milliseconds dead_after{5000};
 };
 
@@ -42,7 +42,7 @@ class sim_link final : public links::link {
   sim_connection& whole() const { return whole_; }
   std::size_t side() const { return side_; }
   event_owner& home() const { return home_; }
-  /// Takes a frame as if it had come over this link. For a planted bug.
+  /// Handles a frame as if it had arrived on this link. For a planted bug.
   void take(links::received_frame&& frame) {
     if (is_started_ && !is_over_) calls_.on_frame(std::move(frame));
   }
@@ -61,30 +61,29 @@ class sim_link final : public links::link {
   bool is_over_ = false;
 };
 
-/// Both ends and what is between them. Lives as long as the simulation.
+/// Both ends and the data in between. Lives as long as the simulation.
 class sim_connection {
  public:
   sim_connection(event_loop& events, const network_conditions& network, event_owner& here, event_owner& there)
       : events_(events), network_(network), ends_{make_end(0, here), make_end(1, there)} {}
 
-  /// The end of the process that has made it (0), and of the one that has accepted it (1).
+  /// The end in the process that connected (0), or in the one that accepted (1).
   std::shared_ptr<sim_link> end(std::size_t side) const { return ends_[side]; }
   bool joins(const event_owner& one) const { return &ends_[0]->home() == &one || &ends_[1]->home() == &one; }
   bool joins(const event_owner& one, const event_owner& other) const { return joins(one) && joins(other); }
   bool is_over() const { return ends_[0]->is_over() && ends_[1]->is_over(); }
 
-  /// Nothing gets through any more, in either direction, but some of what is under way. Both sides notice by the
-  /// silence.
+  /// Blocks both directions, except for some frames already sent. Both sides notice by the silence.
   void cut(model::random_sequence& random);
-  /// `gone` has ended: the other side notices at once, or by the silence.
+  /// `gone` has ended: the other side notices at once, or by its silence.
   void lost(const event_owner& gone, bool at_once, model::random_sequence& random);
-  /// `quiet` is stopped: the other side notices if it is still after a while.
+  /// `quiet` is stopped: the other side notices if `still` holds after a while.
   void falls_silent(const event_owner& quiet, std::function<bool()> still);
-  /// Gets frames for an end that has been closed, instead of nobody. For a planted bug.
+  /// Passes frames for a closed end to `take`, instead of dropping them. For a planted bug.
   void when_closed(std::size_t side, std::function<void(links::received_frame&&)> take) {
     closed_[side] = std::move(take);
   }
-  /// Everything takes so much longer until then.
+  /// Delays everything by `by` until then.
   void slow_down(sim_duration by, sim_time until) {
     slower_by_ = by;
     slow_until_ = until;
@@ -95,9 +94,9 @@ class sim_connection {
 
   struct item {
     std::optional<links::received_frame> frame;
-    std::optional<std::string> lost;  ///< why; null and no frame: goodbye
+    std::optional<std::string> lost;  ///< reason; null and no frame: goodbye
   };
-  /// To one end.
+  /// Data to one end.
   struct direction {
     std::deque<item> under_way;
     std::deque<item> arrived;  ///< before that end was started

@@ -18,7 +18,7 @@ sim_plane::sim_plane(world& where, event_owner& home, caf::actor_system& system,
 sim_plane::~sim_plane() { close(); }
 
 std::string sim_plane::listen() {
-  // The same one whenever this process listens.
+  // The same address each time this process listens.
   address_ = fmt::format("10.0.0.{}:7000", home_.number());
   where_.planes()[address_] = weak_from_this();
   is_listening_ = true;
@@ -43,7 +43,7 @@ void sim_plane::expect(const identity& me, std::vector<msg::peer_node> peers,
 }
 
 void sim_plane::connect(std::function<void(const std::string&)> done) {
-  // As on a thread of its own: never within this call.
+  // As if on a separate thread: never within this call.
   where_.events().after(sim_duration(0), &home_, event_tag::connecting,
                         [me = weak_from_this(), done = std::move(done)]() mutable {
                           const auto self = me.lock();

@@ -1,4 +1,4 @@
-// The data links of a simulated process: real ones (nodes/data_link.hpp), over simulated connections.
+// The data links of a simulated process: real links (nodes/data_link.hpp) over simulated connections.
 
 #pragma once
 
@@ -18,11 +18,11 @@ class world;
 
 class sim_plane final : public nodes::data_links, public std::enable_shared_from_this<sim_plane> {
  public:
-  /// `home`: the process; its actors are in `system`.
+  /// `home`: the process; `system` has its actors.
   sim_plane(world& where, event_owner& home, caf::actor_system& system, std::chrono::milliseconds request_timeout);
   ~sim_plane() override;
 
-  /// Others find it by its address from now on.
+  /// Makes this process reachable at the returned address.
   std::string listen();
   /// Closes the links.
   void close();
@@ -35,7 +35,7 @@ class sim_plane final : public nodes::data_links, public std::enable_shared_from
   nodes::data_link_ptr link_to(std::uint32_t node) const override;
 
   std::uint64_t run() const { return run_; }
-  /// The link to the process of a server or trainer; null: there is none.
+  /// The link to the process of a server or trainer; null without one.
   std::shared_ptr<sim_link> wire_to(bool trains, std::uint32_t rank) const {
     const auto known = wires_.find({trains, rank});
     return known == wires_.end() ? nullptr : known->second;
@@ -43,7 +43,7 @@ class sim_plane final : public nodes::data_links, public std::enable_shared_from
 
   event_owner& home() const { return home_; }
   bool is_listening() const { return is_listening_; }
-  /// Somebody connects. Returns what he is told.
+  /// Another process connects. Returns the reply to its hello.
   links::hello_reply judge(const links::hello& theirs) const { return rules_.judge(theirs, ""); }
   void accept(const links::hello& theirs, std::shared_ptr<sim_link> wire);
 

@@ -61,7 +61,7 @@ void sim_process::end_actors() {
     scheduler().clock().schedule.clear();
   }
   if (system_->registry().running() == 0) return;
-  // Its destructor would wait for them.
+  // The system's destructor would wait for these actors.
   std::fprintf(stderr, "%s: %zu actors have not ended\n", name_.c_str(), system_->registry().running());
   (void)system_.release();
 }

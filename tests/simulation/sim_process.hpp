@@ -1,4 +1,4 @@
-// A simulated process: an actor system of its own, whose actors run one message at a time, in a drawn order.
+// A simulated process: its own actor system, whose actors handle one message at a time, in a drawn order.
 
 #pragma once
 
@@ -24,7 +24,7 @@ class sim_process final : public event_owner {
   const std::string& name() const { return name_; }
   caf::actor_system& system() { return *system_; }
 
-  /// Handles all messages at once.
+  /// Handles all pending messages.
   void run_all() {
     while (scheduler().try_run_once()) {
     }
@@ -36,7 +36,7 @@ class sim_process final : public event_owner {
  private:
   struct config : actors::traced_config {
     config() {
-      nodes::add_network(*this);  // it has no connection, but gives the system a node's name
+      nodes::add_network(*this);  // without connections, but gives the system a node's name
       set("caf.middleman.network-backend", "testing");
       set("caf.scheduler.policy", "testing");
       config_file_path.clear();

@@ -1,6 +1,6 @@
-// Goal: whatever happens to processes, links and disks, and in whatever order messages come, a run ends, with the
-// weights, losses and figures of a run to which nothing happens. Method: whole runs of the real actors on one thread,
-// of which a seed draws everything; and bugs that are planted, which must be found.
+// Goal: whatever happens to processes, links and disks, and in whatever order messages arrive, a run ends with the
+// weights, losses and figures of an undisturbed run. Method: whole runs of the real actors on one thread, with all
+// randomness drawn from a seed; and planted bugs, which must be found.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ const references& known() {
   return made;
 }
 
-/// Runs a job, in as many attempts as it has numbers of trainers.
+/// Runs a job in as many attempts as it has memberships.
 result<actors::run_summary> ordinary_run(std::vector<model::setting> settings,
                                          std::vector<actors::epoch_summary>& epochs) {
   const model::checkpoint_folder folder;
@@ -92,7 +92,7 @@ TEST(Simulation, EndsAllRunsAlike) {
   EXPECT_GT(with_further_attempts, seeds / 3);
 }
 
-/// The first seed that fails; null: none.
+/// The first seed that fails; empty without one.
 std::optional<std::uint64_t> first_to_find(const planted_bugs& planted) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
     if (!try_scenario(known(), scenario_of(known(), seed, planted)).problem.empty()) return seed;

@@ -17,7 +17,7 @@ namespace {
 char words_of_seed[64];
 std::size_t length_of_words = 0;
 
-/// Has the program say which seed it was at when it aborts, as by an assertion.
+/// Makes the program print the current seed when it aborts, for example by an assertion.
 class seed_in_hand {
  public:
   explicit seed_in_hand(std::uint64_t seed) {
@@ -48,7 +48,7 @@ std::string difference_of(const model::epoch_figures& a, const model::epoch_figu
   return {};
 }
 
-/// The losses of an epoch are told from where the attempt has begun.
+/// The losses of an epoch count from the attempt's beginning.
 std::string difference_of(const actors::epoch_summary& reference, const actors::epoch_summary& told) {
   if (const auto words = difference_of(reference.figures, told.figures); !words.empty()) return words;
   if (told.steps != reference.steps || told.step != reference.step)

@@ -1,5 +1,5 @@
-// Tries seeds: simulates the run of each, compares what it tells with the run without faults, and shortens the list of
-// faults of one that fails.
+// Tries seeds: simulates each seed's run, compares its reports with the undisturbed run, and reduces the fault list of
+// a failing seed.
 
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace troupe::simulation {
 
-/// The runs without faults, of each job.
+/// The undisturbed runs of all jobs.
 class references {
  public:
   /// Simulates them.
   references();
 
   const told_run& of(std::size_t job) const { return told_.at(job); }
-  /// The steps of the simulation that each takes.
+  /// The number of simulation steps of each.
   const std::vector<std::uint64_t>& steps() const { return steps_; }
 
  private:
@@ -27,26 +27,25 @@ class references {
   std::vector<std::uint64_t> steps_;
 };
 
-/// Returns what differs from the run without faults; empty: nothing that matters.
+/// Returns how a run differs from the undisturbed one; empty if nothing important differs.
 std::string difference(const told_run& reference, const told_run& told);
 
 struct trial {
-  std::string problem;  ///< empty: none
+  std::string problem;  ///< empty: success
   outcome run;
 };
 
 /// Tries a scenario.
 trial try_scenario(const references& known, const scenario& what, bool tells = false);
 
-/// The scenario of a seed; `kept`: the numbers of the faults that remain, null: all.
+/// The scenario of a seed; `kept`: the indices of the faults to keep, null: all.
 scenario scenario_of(const references& known, std::uint64_t seed, const planted_bugs& planted = {},
                      const std::optional<std::vector<std::size_t>>& kept = {});
 
-/// Returns the numbers of the fewest faults with which the seed still fails: of those that are left none can be
-/// dropped.
+/// Returns the indices of a minimal set of faults with which the seed still fails: no remaining fault can be dropped.
 std::vector<std::size_t> shorten(const references& known, std::uint64_t seed, const planted_bugs& planted);
 
-/// Returns what to tell of a seed that fails: the problem, the fewest faults, and the command that repeats it.
+/// Returns the report of a failing seed: the problem, the minimal faults, and the command that repeats it.
 std::string report(const references& known, std::uint64_t seed, const planted_bugs& planted);
 
 }  // namespace troupe::simulation

@@ -12,11 +12,11 @@
 namespace troupe::simulation {
 namespace {
 
-/// Within so much after the last fault a run is to end.
+/// A run must end within these limits after its last fault.
 constexpr std::uint64_t steps_after_faults = 400'000;
 constexpr std::chrono::minutes time_after_faults{20};
 constexpr std::uint32_t attempts_after_faults = 8;
-/// For so long things happen after a run, such as what processes do that wake up then.
+/// How long the simulation continues after a run, for example for processes that wake then.
 constexpr std::chrono::minutes aftermath{2};
 
 }  // namespace
@@ -99,7 +99,7 @@ std::optional<std::string> world::overdue() const {
   return std::nullopt;
 }
 
-/// Puts a new process at place 0, which begins an attempt.
+/// Starts a new process at place 0, which begins an attempt.
 void world::lead() {
   if (leader_) former_leaders_.push_back(std::move(leader_));
   leader_ = std::make_unique<leader>(*this, next_process_++);

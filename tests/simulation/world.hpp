@@ -1,8 +1,8 @@
-// A simulated run: processes, network and disk, the faults, and who begins the next attempt.
+// A simulated run: processes, network and disk, the faults, and the start of each attempt.
 //
-// A run is a sequence of attempts. When a process or a link is lost, the attempt ends for everybody; the next one
-// begins from the newest whole checkpoint, with a number of its own, and with new actors. Processes that are left come
-// back to the master; in the places of others there are new processes.
+// A run is a sequence of attempts. When a process or a link is lost, the attempt ends for all processes; the next one
+// begins from the newest whole checkpoint, with a new number and new actors. The remaining processes rejoin the master;
+// new processes take the lost ones' places.
 
 #pragma once
 
@@ -25,25 +25,25 @@ class sim_plane;
 class leader;
 class member;
 
-/// What a run tells.
+/// The reports of a run.
 struct told_run {
   std::string digest;
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
   model::epoch_figures figures;
-  std::vector<actors::epoch_summary> epochs;  ///< in the order in which they were told; some several times
+  std::vector<actors::epoch_summary> epochs;  ///< in the order of the reports; some several times
 };
 
 struct outcome {
-  std::optional<told_run> told;  ///< null: the run did not end as it should
-  std::string problem;           ///< then: why
+  std::optional<told_run> told;  ///< null: the run did not end properly
+  std::string problem;           ///< the reason in that case
   std::uint64_t steps = 0;       ///< of the simulation
   std::uint64_t fingerprint = 0;
   std::uint32_t attempts = 0;
   double seconds = 0;  ///< simulated
 };
 
-/// A server of an attempt that is over.
+/// A server of a finished attempt.
 struct former_server {
   msg::parameter_server_actor server;
   std::uint64_t run = 0;
@@ -51,7 +51,7 @@ struct former_server {
 
 class world {
  public:
-  /// Writes down what happens to stderr, if `tells`.
+  /// Logs the events to stderr if `tells`.
   explicit world(const scenario& what, bool tells = false);
   ~world();
   world(const world&) = delete;
@@ -66,23 +66,23 @@ class world {
   event_loop& events() { return events_; }
   sim_disk& disk() { return disk_; }
 
-  /// Connects a process to another. There, `accept` returns why not, or nothing; then `done` gets the near end. Calls
-  /// `done` with a fault `unreachable` if nobody answers.
+  /// Connects a process to another. There, `accept` returns an error or nothing; then `done` gets the near end. Calls
+  /// `done` with a fault `unreachable` if no process answers.
   using acceptor = std::function<result<void>(const std::shared_ptr<sim_link>&)>;
   using connected = std::function<void(result<std::shared_ptr<sim_link>>)>;
   void connect(event_owner& from, event_owner* to, acceptor accept, connected done);
 
   std::map<std::string, std::weak_ptr<sim_plane>>& planes() { return planes_; }
-  /// Servers of attempts that are over, by process and rank. For a planted bug.
+  /// Servers of finished attempts, by process and rank. For a planted bug.
   std::map<std::pair<std::uint32_t, std::uint32_t>, former_server>& former_servers() { return former_servers_; }
-  /// The process at a place; null: none. The one of place 0 leads.
+  /// The process at a place; null without one. The process at place 0 leads.
   member* at(place_number place);
-  /// Whether a process lives that has, or can have, what is at this place: servers or trainers.
+  /// Whether a live process has, or can have, the role of this place: servers or trainers.
   bool has_process_like(place_number place) const;
   leader* the_leader() { return leader_.get(); }
   place_number places() const { return 1 + what_.servers + what_.trainers; }
 
-  /// Puts a new process at a place other than 0.
+  /// Starts a new process at a place other than 0.
   void fill(place_number place);
   /// A process has ended by itself.
   void exited(event_owner& one);
@@ -120,8 +120,8 @@ class world {
   std::uint32_t late_attempts_ = 0;  ///< after the last fault
   std::uint64_t newest_committed_ = 0;
   std::vector<actors::epoch_summary> epochs_;
-  std::map<const event_owner*, std::uint64_t> stops_;            ///< how many
-  std::vector<std::pair<event_owner*, std::uint64_t>> wake_at_;  ///< in which step
+  std::map<const event_owner*, std::uint64_t> stops_;            ///< number of stops
+  std::vector<std::pair<event_owner*, std::uint64_t>> wake_at_;  ///< the step of waking
   std::uint64_t last_fault_step_ = 0;
   sim_time last_fault_;
   std::optional<told_run> told_;
