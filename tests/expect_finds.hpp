@@ -1,4 +1,4 @@
-// Whether a text has a part, for tests of errors and output.
+// Checks that a text contains a part, for tests of errors and output.
 
 #pragma once
 
@@ -16,5 +16,5 @@ inline testing::AssertionResult finds(const char* /*text_source*/, const char* /
 
 }  // namespace troupe
 
-/// Expects that `text` has `part`, and shows both if it has not.
+/// Expects that `text` contains `part`; shows both on failure.
 #define EXPECT_FINDS(text, part) EXPECT_PRED_FORMAT2(::troupe::finds, text, part)

@@ -1,4 +1,4 @@
-// What a file holds, for tests that look at it.
+// Reads a file's contents, for tests.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe {
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;
-  std::ostringstream content;  // piece by piece: an iterator takes seconds in tests, which are not optimized
+  std::ostringstream content;  // Piece by piece: an iterator takes seconds in unoptimized tests
   content << file.rdbuf();
   return std::move(content).str();
 }

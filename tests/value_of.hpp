@@ -1,4 +1,4 @@
-// What a result must have, for tests.
+// Unwraps results in tests.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// The value. Without one it throws the fault's text, by which a test fails.
+/// Returns the value. Throws the fault's text without one, which fails the test.
 template <class T>
 T value_of(result<T> of) {
   if (!of) throw std::runtime_error(of.error().message);

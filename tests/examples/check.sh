@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh PROGRAM LINE...: runs an example in one process and in several. Both must write the same, but for digests and
-# times of runs whose order is free, and each of the LINEs, which are extended regular expressions of whole lines.
+# check.sh PROGRAM LINE...: runs an example in one process and in several. Both must print the same, except digests and
+# times of runs whose order is free, and each LINE, an extended regular expression for a whole line.
 
 set -euo pipefail
 program=$1

@@ -1,5 +1,5 @@
-// A program whose server answers many calls at once, and then one that takes longer than silence may last: nobody may
-// take its process for dead.
+// A server answers many calls at once, and then one that takes longer than the allowed silence: its process must not be
+// declared dead.
 
 #include <chrono>
 #include <cstdint>

@@ -1,12 +1,12 @@
-// The program with faults on purpose, for tests of what is said of them: TROUPE_FAULTS names them, each as words with
-// settings, separated by semicolons.
+// The program with deliberate faults, for tests of how they are reported. TROUPE_FAULTS lists them, separated by
+// semicolons, each a name with settings.
 //
 //   slow-apply server=1 first=10 last=20 ms=50
-//   lose type=gradient sender=3 step=5          (the first such message that leaves for another process)
+//   lose type=gradient sender=3 step=5          (the first such message to another process)
 //   skip-reduce rank=1 step=4
 //   flip rank=1 step=7                          (the lowest bit of the first number of the table gradients)
 //   impersonate rank=1 step=4 as=0              (sends its table gradients in that trainer's name)
-//   die actor=server-0 at=17 once=FILE          (before it handles its 17th message; once: only who can make the file)
+//   die actor=server-0 at=17 once=FILE          (before its 17th message; once: in the process that creates FILE)
 //                                               (actor=trainer-1-sends: before it sends its 17th table gradient;
 //                                               actor=server-0-applies: before it applies its 17th step)
 //   abort actor=server-0 at=17 once=FILE        (the same, by SIGABRT)
@@ -115,7 +115,7 @@ class injector : public troupe::actors::fault_injector {
   }
 
  private:
-  /// Ends the process, or its actor, if that is to happen here.
+  /// Ends the process or its actor if a fault is due here.
   void end_if_wanted(std::string_view place) {
     for (const wanted_fault& one : all_) {
       const bool ends = one.name == "die" || one.name == "abort" || one.name == "throw" || one.name == "hang";
@@ -135,7 +135,7 @@ class injector : public troupe::actors::fault_injector {
     return name;
   }
 
-  /// Whether this is the first process to which it happens, if it is to happen once.
+  /// Whether this process is the first with this fault; always true for faults without `once`.
   static bool is_first(const wanted_fault& one) {
     const auto file = one.settings.find("once");
     constexpr mode_t mode = 0600;
@@ -143,11 +143,11 @@ class injector : public troupe::actors::fault_injector {
   }
 
   const std::vector<wanted_fault> all_;
-  std::atomic<std::uint64_t> reached_ = 0;  ///< so often was the place at which something is to end
+  std::atomic<std::uint64_t> reached_ = 0;  ///< how often a fault's trigger was reached
   std::atomic<bool> lost_ = false;
 };
 
-/// Whether this process is the one of a role that --processes has started.
+/// Whether --processes started this process with this role and rank.
 bool plays(const std::vector<std::string>& arguments, const std::string& role, std::uint64_t rank) {
   for (std::size_t i = 0; i + 3 < arguments.size(); ++i)
     if (arguments[i] == "--role" && arguments[i + 1] == role && arguments[i + 3] == std::to_string(rank)) return true;

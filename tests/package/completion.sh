@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# completion.sh PROGRAM COMPLETION: what bash offers is what the program has.
+# completion.sh PROGRAM COMPLETION: checks that bash offers what the program has.
 
 set -uo pipefail
 program=$1
 # shellcheck source=apps/shell/troupe.bash
 source "$2"
 
-# offers EXPECTED WORD...: whether the last of the words is completed to exactly that.
+# offers EXPECTED WORD...: checks that the last word is completed to exactly EXPECTED.
 offers() {
   local expected=$1
   shift

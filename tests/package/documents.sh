@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# documents.sh PREFIX DOCUMENT...: every piece of C++ in a document compiles against the installed headers. A section's
-# pieces (## and above) are in one namespace, so that they can use each other's names; a section's #include lines come first.
+# documents.sh PREFIX DOCUMENT...: compiles every piece of C++ in the documents against the installed headers. The
+# pieces of a section (## and above) share a namespace, so that they can use each other's names; #include lines of the
+# section come first.
 
 set -euo pipefail
 include=$1/include

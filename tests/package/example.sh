@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# example.sh PREFIX PROGRAM: runs an example that examples.sh has built, with the library of PREFIX.
+# example.sh PREFIX PROGRAM: runs an example built by examples.sh, with the library of PREFIX.
 
 set -euo pipefail
 prefix=$1 program=$2

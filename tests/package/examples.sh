@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# examples.sh PREFIX SOURCES FOLDER [FLAG...]: builds all examples of the folder SOURCES in an empty FOLDER, against what is
-# installed in PREFIX. With a sanitizer's flags the examples' own code is checked, coroutines among it; what the library
-# allocates is watched all the same.
+# examples.sh PREFIX SOURCES FOLDER [FLAG...]: builds all examples of the folder SOURCES in an empty FOLDER, against the
+# package installed in PREFIX. With a sanitizer's flags it checks the examples' own code, including coroutines, and all
+# allocations of the library.
 
 set -euo pipefail
 prefix=$1 sources=$2 folder=$3

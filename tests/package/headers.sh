@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# headers.sh PREFIX: every installed header compiles alone, and includes the standard library and its like only.
+# headers.sh PREFIX: checks that every installed header compiles alone, and includes little but the standard library.
 
 set -euo pipefail
 cd "$1/include"
@@ -9,7 +9,7 @@ mapfile -t headers < <(find troupe -name '*.hpp' | sort)
 if grep -nE '^ *# *include' "${headers[@]}" | grep -vE '"troupe/[a-z0-9_/]+\.hpp"|<[a-z_]+>|troupe/runtime/'; then
   echo "these come from elsewhere" && exit 1
 fi
-# shellcheck disable=SC2016  # the inner shell fills them in
+# the inner shell expands them
 printf '%s\n' "${headers[@]}" | xargs -P 2 -I '{}' bash -c \
   'echo "#include <{}>" | "$0" -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only -I . -x c++ - ||
     { echo "{} does not compile alone" && exit 1; }' "${CXX:-c++}"

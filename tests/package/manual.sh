@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# manual.sh PREFIX: the manual page has every subcommand of the program's help, and every option; groff finds no fault.
+# manual.sh PREFIX: checks that the manual page has every subcommand and option of the program's help, and that groff
+# accepts it.
 
 set -euo pipefail
 program=$1/bin/troupe page=$1/share/man/man1/troupe.1

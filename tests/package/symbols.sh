@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# symbols.sh PREFIX: the libraries show their own names only: a program may link a CAF, Boost or fmt of its own.
+# symbols.sh PREFIX: checks that the libraries export only their own names: a program may link its own CAF, Boost or
+# fmt.
 
 set -euo pipefail
 for library in troupe troupe_program; do

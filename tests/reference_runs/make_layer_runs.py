@@ -150,7 +150,8 @@ RUNS = {
 TEXTS = {"next_word": "next_word.sh"}
 
 
-# -- layers, with the names that files have ---------------------------------------------------------------------------
+# -- layers, named as in files
+# ------------------------------------------------------------------------------------------
 
 
 class LowRankCross(nn.Module):
@@ -210,7 +211,7 @@ class Attention(nn.MultiheadAttention):
     def forward(self, x):
         x = x.reshape(len(x), self.steps, -1).transpose(0, 1)
         later = torch.ones(self.steps, self.steps, dtype=torch.bool).triu(1) if self.causal else None
-        # Not the module's own function, which in evaluation takes kernels that round otherwise.
+        # Not the module's own function: in evaluation it uses kernels that round differently.
         return functional.multi_head_attention_forward(
             x, x, x, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, None, None, False, 0.0,
             self.out_proj.weight, self.out_proj.bias, training=False, need_weights=False, attn_mask=later,
@@ -310,7 +311,7 @@ def train(config, network, inputs, targets):
     for step in range(config["steps"]):
         samples = slice(step * config["batch"], (step + 1) * config["batch"])
         optimizer.zero_grad()
-        # The running statistics are those of rank 0, so it comes last and the others start from what it left.
+        # Running statistics are rank 0's: rank 0 runs last, and the other ranks start from the values of the last step.
         kept = [tensor.clone() for tensor in network.buffers()]
         for rank in reversed(range(config["trainers"])):
             for tensor, value in zip(network.buffers(), kept):

@@ -36,7 +36,7 @@ def table(rows, dim, mode, **options):
 
 
 def table_run(seed, trainers, loss, outputs, sparse_reduce, dense, sparse):
-    # Tables so small that every step looks up rows which the steps under way change.
+    # Tables so small that every step looks up rows which the overlapping steps change.
     return {"trainers": trainers, "steps": 24, "seed": seed, "batch": 6, "dense_features": 3, "hidden": [12, 8],
             "outputs": outputs, "loss": loss, "dense_optimizer": dense, "sparse_optimizer": sparse,
             "sparse_reduce": sparse_reduce,

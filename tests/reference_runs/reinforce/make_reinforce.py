@@ -61,9 +61,9 @@ def episodes():
     yield episode([0.01, -0.02, 0.03, 0.04], lambda state, step: True)
     yield episode([-0.04, 0.03, -0.01, 0.02], lambda state, step: step % 2 == 0)
     yield episode([0.02, 0.05, -0.03, -0.05], lambda state, step: drawn.random() < 0.5)
-    yield episode([0.0, 0.01, 0.02, -0.01],  # comes to the limit of steps
+    yield episode([0.0, 0.01, 0.02, -0.01],  # reaches the step limit
                   lambda state, step: 0.3 * state[0] + 0.5 * state[1] + 10 * state[2] + 2 * state[3] > 0)
-    yield episode([0.03, 0.01, 0.04, 0.02],  # runs off the rail
+    yield episode([0.03, 0.01, 0.04, 0.02],  # leaves the rail
                   lambda state, step: 10 * (state[2] - 0.05) + 2 * state[3] > 0)
 
 
