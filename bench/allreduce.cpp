@@ -1,9 +1,9 @@
-// bench_allreduce: the allreduce of two processes on this machine over data links, by the groups that reduce buckets of
-// gradients and by the library's `all_reduce`, and, where it is found, by Gloo: all exchange slices, sum them in rank
-// order and gather the sums, so that the bits are those of one process.
+// bench_allreduce: the all-reduce of two processes on this machine over data links, by the groups that reduce buckets
+// of gradients, by the library's `all_reduce`, and by Gloo if it is found: all exchange slices, sum them in rank order
+// and gather the sums, so that the bits are those of one process.
 //
-// Prints a line for each size of bucket: medians in microseconds over many reductions, from the call to the result, in
-// rounds by turns, so that a busy moment of the machine meets all alike.
+// Prints a line for each bucket size: medians in microseconds over many reductions, from the call to the result. The
+// methods take turns, so that a busy moment of the machine affects all of them.
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -47,12 +47,12 @@ constexpr int rounds = 5;
 
 struct bucket_size {
   std::size_t count;
-  std::size_t repeats;  ///< in a round
+  std::size_t repeats;  ///< per round
 };
 constexpr std::array<bucket_size, 6> sizes = {
     {{136, 1000}, {4'096, 1000}, {16'384, 500}, {65'536, 300}, {262'144, 100}, {1'048'576, 40}}};
 
-/// Microseconds of every reduction, by size.
+/// Microseconds of each reduction, by size.
 using durations = std::array<std::vector<double>, sizes.size()>;
 
 void add(std::vector<double>& to, const std::vector<double>& of_a_round) {
@@ -91,7 +91,7 @@ void reduce_again(caf::event_based_actor* self, msg::allreduce_actor group, std:
       });
 }
 
-/// This process and the other one, with a link between them.
+/// This process and the other one, linked to each other.
 class two_processes {
  public:
   two_processes(std::uint32_t my_rank, int to_other, int from_other)
@@ -104,7 +104,7 @@ class two_processes {
     for (std::uint32_t i = 0; i < 2; ++i)
       peers.push_back({i, 0, fmt::format("process {}", i), true, {i}, fmt::format("127.0.0.1:{}", ports[i])});
     data.expect({run_number, rank, 0}, peers, {});
-    meet();  // both expect each other before either connects
+    meet();  // both must expect the other before either connects
     std::promise<void> connected;
     data.connect([&connected](const std::string&) { connected.set_value(); });
     connected.get_future().get();

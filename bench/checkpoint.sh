@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# What checkpoints cost: the longest time between two steps while one is written, and how long it takes to write, beside
-# the rate at which dd brings as many bytes to the same disk.
+# Measures the cost of checkpoints: the longest time between two steps while one is written, and the time to write it,
+# beside the rate at which dd writes as many bytes to the same disk.
 #
 # usage: bench/checkpoint.sh [--rounds N] [--build DIR] [--folder DIR] [--tables LIST] [--program NAME=FILE]...
 #
 #   --rounds N           how often each is measured (3)
 #   --build DIR          where the programs are (build/release)
 #   --folder DIR         the checkpoints' folder, on the disk to be measured (a new one among the temporary files)
-#   --tables LIST        rows x width of tables: 1000000x64,20000000x32 unless given, with 244 MiB and 2.4 GiB
-#   --program NAME=FILE  a program to be measured beside DIR/apps/troupe, such as one of an earlier version
+#   --tables LIST        rows x width of tables (1000000x64,20000000x32, which have 244 MiB and 2.4 GiB)
+#   --program NAME=FILE  a program to measure besides DIR/apps/troupe, such as an earlier version
 #
-# A run of one trainer and one server on that table takes a checkpoint every so many steps, with three optimizers: SGD
-# changes a few rows in a step, row-wise Adagrad as many and has state, Adam changes every row. The gaps are those between the
-# ends of trainer 0's steps, from the recording: the longest one while a checkpoint is written, the longest other one, and the median of those. "still" is the same
-# program with --consistency ssp, for which trainers wait until all is on the disk.
+# A run of one trainer and one server with this table writes a checkpoint every so many steps, with three optimizers:
+# SGD and row-wise Adagrad change a few rows per step, Adagrad with state; Adam changes every row. The gaps are those
+# between the ends of trainer 0's steps, from the recording: the longest one during a checkpoint, the longest other one,
+# and the median of the others. "still" is the same program with --consistency ssp, whose trainers wait until all is on
+# the disk.
 
 # shellcheck source=bench/common.sh
 source "$(dirname "$(readlink -f "$0")")/common.sh"
@@ -36,7 +37,7 @@ programs=("now=$build/apps/troupe" "${programs[@]}")
 for one in "${programs[@]}"; do need "${one#*=}"; done
 command -v python3 >/dev/null || fail "needs python3"
 
-# measure_run PROGRAM OPTIONS OPTIMIZER ROWS DIM STEPS: a run with a checkpoint every so many steps, and its figures.
+# measure_run PROGRAM OPTIONS OPTIMIZER ROWS DIM STEPS: a run with a checkpoint every STEPS steps, and its figures.
 measure_run() {
   local program=$1 options=$2 optimizer=$3 rows=$4 dim=$5 steps=$6 bytes
   rm -rf "$folder/run" "$scratch/trace"
@@ -63,13 +64,13 @@ for table in ${tables//,/ }; do
   printf '%-10s %-12s %-16s %s\n' program mode optimizer '  gap, ms  other, ms   step, ms  seconds    MiB/s'
   for ((round = 1; round <= rounds; ++round)); do
     for optimizer in sgd rowwise-adagrad adam; do
-      [[ $optimizer == adam && $bytes -gt $((1 << 30)) ]] && continue # three times the memory
+      [[ $optimizer == adam && $bytes -gt $((1 << 30)) ]] && continue # it needs three times the memory
       for one in "${programs[@]}"; do
         for mode in beside still; do
           options=''
           [[ $mode == still ]] && options='--consistency ssp:1'
           printf '%-10s %-12s %-16s ' "${one%%=*}" "$mode" "$optimizer"
-          # Enough steps for a checkpoint to be written beside them; those that stand still, or that are long, need fewer.
+          # Enough steps to last while a checkpoint is written; runs that stand still, or with long steps, need fewer.
           steps=$((bytes >> 17))
           [[ $mode == still ]] && steps=1000
           [[ $optimizer == adam ]] && steps=60

@@ -12,12 +12,12 @@ import sys
 events, timeline, size = sys.argv[1:]
 with open(events) as file:
     taken = [event for event in map(json.loads, file) if event["event"] == "checkpoint"][:-1]
-ends = {}  # of the steps, in seconds
+ends = {}  # ends of the steps, in seconds
 with open(timeline) as file:
     for row in csv.DictReader(file):
         if row["kind"] == "step" and row["actor"] == "trainer 0":
             ends[int(row["step"])] = int(row["end_ns"]) / 1e9
-# From the end of a step to that of the next, by the first one's end.
+# Gaps from the end of a step to that of the next, by the former.
 gaps = [(ends[step], ends[step + 1] - ends[step]) for step in sorted(ends) if step + 1 in ends]
 spans = [(ends[one["step"]], ends[one["step"]] + one["seconds"]) for one in taken]
 longest = [max(gap for end, gap in gaps if first <= end <= last) for first, last in spans]

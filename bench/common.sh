@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# What compare.sh, file_jobs.sh, mnist.sh and others share: where things are, how they read options, run and note. Sourced,
-# not run.
+# Shared by compare.sh, file_jobs.sh, mnist.sh and others: paths, options, runs and notes. To be sourced, not run.
 
 set -euo pipefail
 
@@ -8,26 +7,26 @@ bench=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 # shellcheck disable=SC2034  # used by the scripts that source this
 rounds=3 build=$(dirname "$bench")/build/release
 
-export PYTHONDONTWRITEBYTECODE=1  # parts in Python leave nothing in this folder
+export PYTHONDONTWRITEBYTECODE=1  # keep Python from writing caches to this folder
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# fail TEXT: says in one line why it cannot be measured here, and ends the script.
+# fail TEXT: prints the reason why measuring is impossible here, and ends the script.
 fail() {
   printf '%s: error: %s\n' "$(basename "$0" .sh)" "$*" >&2
   exit 2
 }
 
-# whole OPTION VALUE: refuses what is not a number of 1 or more.
+# whole OPTION VALUE: refuses a VALUE that is not a whole number of 1 or more.
 whole() {
   [[ ${2-} =~ ^[1-9][0-9]{0,8}$ ]] || fail "$1 '${2-}': must be a whole number of 1 or more"
 }
 
-# help_of SCRIPT: prints the comment that it begins with.
+# help_of SCRIPT: prints the comment at the script's beginning.
 help_of() { sed -n '2,/^$/s/^# \{0,1\}//p' "$1"; }
 
-# need PROGRAM...: refuses to go on without one of them.
+# need PROGRAM...: fails if one of them is missing.
 need() {
   local program
   for program in "$@"; do
@@ -36,7 +35,7 @@ need() {
   done
 }
 
-# machine: when and where this is.
+# machine: prints the date and the machine.
 machine() {
   local cpu
   cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
@@ -44,7 +43,7 @@ machine() {
     "${cpu:-unknown processor}, $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg)"
 }
 
-# measure FILE COMMAND...: appends the last line of its output to FILE; all of it stays in $scratch/out.
+# measure FILE COMMAND...: appends the last line of its output to FILE; $scratch/out keeps all of it.
 measure() {
   local file=$1
   shift

@@ -74,7 +74,7 @@ def main():
         "steps/s", f"{'PyTorch':>12}{'Troupe':>14}{'ratio':>10}{'sustained':>16}{'ratio':>10}",
         [[median_of(f"{what}.{n}", "steps_per_s") for what in ("torch", "troupe", "sustained")] for n in numbers],
         show_tutorial)
-    steps_ratio = min(troupe, sustained) / torch  # both ways of looking at it have to hold
+    steps_ratio = min(troupe, sustained) / torch  # both must reach it
     torch, troupe, limit, one_core, memory = table(
         "samples/s",
         f"{'PyTorch':>12}{'Troupe':>14}{'ratio':>10}{'limit':>16}{'share':>10}{'one core x n':>16}{'share':>10}{'MiB':>10}",

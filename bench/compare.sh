@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# bench/compare.sh [--rounds N] [--steps N] [--wide-steps N] [--build FOLDER]: Troupe and PyTorch on the same jobs
-# (2 trainers, 1 parameter server), in turn, in one sitting. PyTorch takes a process for each role; Troupe runs them in
-# one process for all, and again in one for each role. Both use the same kernels of OpenBLAS.
+# bench/compare.sh [--rounds N] [--steps N] [--wide-steps N] [--build FOLDER]: Troupe and PyTorch on the same jobs (2
+# trainers, 1 parameter server), in turn, in one session. PyTorch uses a process for each role; Troupe runs them all in
+# one process, and again in one process per role. Both use the same OpenBLAS kernels.
 #
 #   tutorial   a table of 100 x 16 and a Linear(16, 8): steps/s, and sustained, over 200 times as many steps
-#   wide       a table of 1,000,000 x 64, layers 512 and 256, batches of 1024: samples/s, beside what this machine
-#              could do at most (bench_limit, measured in each round) and what it could if the products on each core
-#              were as fast as on one alone, and Troupe's peak memory
-#   lookup     rows of a table in another process: the round trip, beside a bare TCP socket's
+#   wide       a table of 1,000,000 x 64, layers 512 and 256, batches of 1024: samples/s, beside this machine's limit
+#              (bench_limit, measured in each round), beside the limit if products on each core were as fast as on one
+#              core alone, and Troupe's peak memory
+#   lookup     rows of a table in another process: the round trip, beside that of a bare TCP socket
 #
 # Prints each round and the medians. Exit code 0 if Troupe has 300 times PyTorch's steps/s on the tutorial job, and 10
-# times in processes of its own; 3.5 times its samples/s and 75 % of the limit on the wide one, of which processes lose
-# less than 15 %, and no more memory there than 1.15 times the table and 150 MiB; if a lookup of 16 rows takes at most
-# 2.5 times a bare socket's time, and one of 26,624 has 60 % of its bandwidth; and if bench/file_jobs.sh, which comes
-# last, has what is asked for there. 1 if any of these is missed, 2 if it cannot be measured here. Troupe's Adult job,
-# for which PyTorch has no run, is shown beside them.
+# times in separate processes; 3.5 times its samples/s and 75 % of the limit on the wide job, of which processes lose
+# less than 15 %, with at most 1.15 times the table and 150 MiB of memory; if a lookup of 16 rows takes at most 2.5
+# times a bare socket's time, and one of 26,624 rows has 60 % of its bandwidth; and if bench/file_jobs.sh, which runs
+# last, meets its requirements. 1 if any of these is missed, 2 if measuring is impossible here. Troupe's Adult job, for
+# which PyTorch has no run, is shown beside them.
 
 # shellcheck source=bench/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 readonly python=/usr/bin/python3
-# A Troupe run of as many steps as PyTorch's takes some milliseconds only: several of them, and a long one beside them.
+# A Troupe run of as many steps as PyTorch's takes only milliseconds: so there are several, and a long one.
 readonly runs_per_round=5 sustained_factor=200 processes_factor=20 wide_factor=10
 readonly wide=(--data synthetic --rows 1000000 --dim 64 --bag 26 --batch-size 1024 --hidden "512,256" --classes 2
   --trainers 2 --sparse-optimizer sgd --eval-every 0)
@@ -41,7 +41,7 @@ need "$troupe" "$limit" "$build/bench/bench_make_rows"
 "$python" -c 'import torch' 2>/dev/null ||
   fail "PyTorch is missing: apt-get install --no-install-recommends python3-torch python3-numpy"
 
-# measure_lines FILE COMMAND...: appends all of its output.
+# measure_lines FILE COMMAND...: appends all of the command's output.
 measure_lines() {
   local file=$1
   measure "$@"

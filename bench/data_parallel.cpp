@@ -1,17 +1,18 @@
-// What data parallelism costs, by the way in which trainers exchange what they learn; bench/data_parallel.sh runs it.
-// The network of apps/examples/mnist.toml without dropout learns made-up images by SGD, 64 a trainer and step. --way:
+// The cost of data parallelism, by the way in which trainers exchange what they learn; bench/data_parallel.sh runs it.
+// The network of apps/examples/mnist.toml without dropout learns generated images by SGD, 64 per trainer and step.
+// --way:
 //
-//   gather     all through rank 0, as PyTorch's DataParallel has it: it scatters samples and broadcasts weights, each
+//   gather     all through rank 0, like PyTorch's DataParallel: it scatters samples and broadcasts weights, each
 //              rank computes, and rank 0 gathers and averages
-//   allreduce  as DistributedDataParallel: each rank has samples of its own and a synchronized replica
-//   server     weights on a server, which each rank pulls, and which takes the mean when all have pushed
+//   allreduce  like DistributedDataParallel: each rank has its own samples and a synchronized replica
+//   server     weights on a server; each rank pulls and pushes them, and the server averages once all have pushed
 //
 // `gather` and `server` exchange each rank's weights after a step by its own gradient g: the mean of w - lr g is the
 // step by the mean gradient, and weights are as large as gradients. So all ways end with the same weights up to
 // rounding.
 //
-// Prints a line of JSON: samples/s, the bytes of tensors that each rank sends and receives in a step (null: the library
-// exchanges them), and the mean loss of a batch of each rank after the last step.
+// Prints a line of JSON: samples/s, the bytes of tensors that each rank sends and receives per step (null: the library
+// exchanges them), and the mean loss of one batch per rank after the last step.
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +28,7 @@
 
 namespace troupe::exchanges {
 
-/// Adds up as many tensors as there are ranks, then has their mean.
+/// Sums one tensor per rank, then returns their mean.
 class averaging {
  public:
   explicit averaging(std::size_t ranks) : ranks_(ranks) {}
@@ -42,7 +43,7 @@ class averaging {
     }
     return ++added_ == ranks_;
   }
-  /// Begins anew.
+  /// Returns the mean and starts over.
   tensor mean() {
     for (float& number : sum_.as<float>()) number /= static_cast<float>(ranks_);
     added_ = 0;
@@ -55,7 +56,7 @@ class averaging {
   tensor sum_;
 };
 
-/// The weights of the way `server`.
+/// The weights for `server`.
 class shared_weights final : public remote_object {
  public:
   struct options {
@@ -69,7 +70,7 @@ class shared_weights final : public remote_object {
 
   void begin(const tensor& with) { weights_ = with; }
   tensor pull() const { return weights_; }
-  /// Returns when all trainers have pushed, and the mean is what they pull.
+  /// Returns when all trainers have pushed and `pull` gives the mean.
   task<> push(tensor own) {
     if (!mean_.add(own)) {
       auto averaged = waiting_.emplace_back().get_future();
@@ -97,7 +98,7 @@ namespace {
 constexpr std::size_t batch = 64;
 constexpr std::size_t side = 28;
 constexpr std::size_t classes = 10;
-constexpr std::size_t batches = 4;  // of each rank, again and again
+constexpr std::size_t batches = 4;  // per rank, reused
 constexpr double lr = 0.05;
 constexpr std::uint64_t warm_up = 4;
 
@@ -118,7 +119,7 @@ struct samples {
   tensor labels;  ///< [batch], int64
 };
 
-/// Noise, with two brighter rows where the label says.
+/// Noise, with two brighter rows that depend on the label.
 samples make_samples(std::uint64_t seed, std::uint32_t rank, std::size_t number) {
   samples made = {.images = tensor(shape(batch, 1, side, side)), .labels = tensor(shape(batch), dtype::i64)};
   std::seed_seq seeds{seed, std::uint64_t{rank}, std::uint64_t{number}};
@@ -134,7 +135,7 @@ samples make_samples(std::uint64_t seed, std::uint32_t rank, std::size_t number)
   return made;
 }
 
-/// All numbers of a replica's state, one after the other.
+/// All numbers of a replica's state, concatenated.
 tensor flat(const named_tensors& state) {
   std::size_t count = 0;
   for (const auto& [name, one] : state) count += one.count();
@@ -154,7 +155,7 @@ struct job {
   std::uint64_t steps = 20;
   std::string weights;
 
-  /// Throws `error` if there is no such way.
+  /// Throws `error` for an unknown way.
   exchange by() const {
     if (way == "gather") return exchange::gather;
     if (way == "allreduce") return exchange::allreduce;
@@ -186,14 +187,14 @@ class worker {
     co_await me_.group().barrier();
   }
 
-  /// A coroutine, whichever way.
+  /// Runs a step in the chosen way.
   task<> step(std::uint64_t number) {
     if (by_ == exchange::gather) return step_by_rank_0(number);
     if (by_ == exchange::server) return step_by_server(number);
     return compute(at(me_.rank(), number));
   }
 
-  /// The mean over the ranks of the loss of a batch of each, with the weights after the last step.
+  /// The mean over the ranks of one batch's loss, with the weights after the last step.
   task<double> loss() {
     if (by_ == exchange::gather) load(co_await me_.group().broadcast(weights_, 0));
     if (by_ == exchange::server) load(co_await server_.call(&shared_weights::pull));
@@ -207,7 +208,7 @@ class worker {
   /// This rank's weights; call after `loss`.
   std::vector<float> weights() const { return model_.parameters(); }
 
-  /// Bytes sent, and received, since the beginning.
+  /// Bytes sent and received since the beginning.
   tensor moved() const { return tensor::of<std::int64_t>(shape(2), std::vector{sent_, received_}); }
 
  private:
@@ -250,7 +251,7 @@ class worker {
     sent_ += bytes_of(own);
   }
 
-  /// A step of this replica: by its own gradient, or by the mean if it is synchronized.
+  /// Steps this replica: by its own gradient, or by the mean if it is synchronized.
   task<> compute(const samples& of) {
     auto context = me_.new_context();
     const auto loss = nn::cross_entropy(context, model_(context, of.images), of.labels.as<std::int64_t>());
@@ -268,7 +269,7 @@ class worker {
   }
 
   static std::int64_t bytes_of(const tensor& x) { return static_cast<std::int64_t>(x.count() * size_of(x.type())); }
-  /// Adds what goes between rank 0 and each other one.
+  /// Counts a transfer between rank 0 and each other rank.
   void count(std::int64_t bytes, std::int64_t& to) const {
     to += me_.rank() == 0 ? bytes * (me_.trainers() - 1) : bytes;
   }
@@ -279,9 +280,9 @@ class worker {
   data_parallel model_;
   distributed_optimizer optimizer_;
   named_tensors state_;
-  tensor weights_;  ///< of the way `gather`, at rank 0: those of the next step
+  tensor weights_;  ///< for `gather`, at rank 0: those of the next step
   averaging mean_;
-  std::vector<samples> samples_;  ///< by rank and number; of `gather` all at rank 0, else each rank its own
+  std::vector<samples> samples_;  ///< by rank and number; for `gather` all at rank 0, else each rank's own
   std::int64_t sent_ = 0;
   std::int64_t received_ = 0;
 };

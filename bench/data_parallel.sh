@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# bench/data_parallel.sh [--rounds N] [--build FOLDER] [--plot FILE.svg] [--trace]: what data parallelism costs. The
-# same job, the network of apps/examples/mnist.toml on made-up images, by 1 to 8 trainers that exchange what they learn
-# in three ways, in one process and with a process each (bench/data_parallel.cpp has the ways):
+# bench/data_parallel.sh [--rounds N] [--build FOLDER] [--plot FILE.svg] [--trace]: the cost of data parallelism. Runs
+# the same job, the network of apps/examples/mnist.toml on generated images, with 1 to 8 trainers that exchange what
+# they learn in three ways, in one process and with a process each (bench/data_parallel.cpp describes the ways):
 #
 #   gather     all through rank 0, as PyTorch's DataParallel does
-#   allreduce  buckets, while the backward pass goes on, as DistributedDataParallel does
+#   allreduce  buckets, during the backward pass, as DistributedDataParallel does
 #   server     weights on a parameter server
 #
-# First checks that all ways give the same weights. Then every run trains on 6,144 samples in all, and takes its turn in
-# each round. Prints medians, beside one trainer that exchanges nothing; --plot draws them. 3 rounds, the default, take
-# about 2 minutes on 2 cores. With --trace, it records a run of each way with 4 trainers by processes instead, and
-# prints where a step's time goes, and what each process sends and receives.
+# First checks that all ways give the same weights. Then every run trains on 6,144 samples in all, once in each round.
+# Prints medians, beside one trainer that exchanges nothing; --plot draws them. 3 rounds, the default, take about 2
+# minutes on 2 cores. With --trace, it instead records a run of each way with 4 trainers in processes, and prints where
+# a step's time goes, and what each process sends and receives.
 #
-# Exit code 0, 1 if the weights differ, 2 if it cannot be measured here.
+# Exit code 0, 1 if the weights differ, 2 if measuring is impossible here.
 
 # shellcheck source=bench/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -46,7 +46,7 @@ if "$trace"; then
   exit 0
 fi
 
-# Rounding grows with each step, through ReLUs that one way has just open and another one just closed: few steps.
+# Few steps: rounding errors grow with each step, where a ReLU just opens in one way and just closes in another.
 for trainers in "${counts[@]}"; do
   for way in "${ways[@]}"; do
     measure checked "$program" --quiet --way "$way" --trainers "$trainers" --steps 4 \

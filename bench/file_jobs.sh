@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench/file_jobs.sh [--rounds N] [--build FOLDER]: one epoch of files on this processor, beside what is asked for.
-# Other programs do not run here: what they reported of such jobs is in brackets. The files are made up
+# bench/file_jobs.sh [--rounds N] [--build FOLDER]: one epoch from files on this processor, beside the required rates.
+# Other programs do not run here: their published figures for comparable jobs are in brackets. The files are generated
 # (bench_make_rows), 500 MB in a folder of TMPDIR.
 #
 #   dlrm      Criteo's format, DLRM with dots, batches of 512, 2 trainers: 60,000 samples/s (DeepRec: 59,068 on 4 cores)
@@ -8,8 +8,8 @@
 #             (Fwumious Wabbit: 583,000 on one thread)
 #   logistic  Criteo's format, hashed logistic regression, 2 trainers: 300,000 rows/s
 #
-# Prints each round and the medians. Exit code 0 if the medians reach that, 1 if any misses it, 2 if it cannot be
-# measured here.
+# Prints each round and the medians. Exit code 0 if the medians reach the rates, 1 if any misses its rate, 2 if
+# measuring is impossible here.
 
 # shellcheck source=bench/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -26,7 +26,8 @@ done
 troupe=$build/troupe make_rows=$build/bench/bench_make_rows
 need "$troupe" "$make_rows"
 
-# epoch NAME ROUND COMMAND...: what follows `troupe train`, and what comes before it.
+# epoch NAME ROUND ARGUMENT...: measures an epoch of `troupe train` with these arguments; ${before[@]} precedes the
+# command.
 epoch() {
   local name=$1 round=$2
   shift 2

@@ -1,23 +1,22 @@
 #!/usr/bin/env bash
 # bench/gpu_runs.sh [--rounds N] [--seconds S] [--build FOLDER]: whole training runs on one CUDA card, of Troupe (1
-# trainer, its tables on the card) and of PyTorch, eager and with CUDA graphs (bench/torch_runs.py), beside what is
-# asked for. Each round has each of them twice, in the order ABBA, of which the mean counts.
+# trainer, its tables on the card) and of PyTorch, eager and with CUDA graphs (bench/torch_runs.py), beside the required
+# rates. Each round runs each of them twice, in the order ABBA, and uses the mean.
 #
 #   synthetic  a table of 1,000,000 x 64, bags of 26, layers 512 and 256, at batches of 128, 1,024, 8,192 and 65,536;
 #              and 26 tables of 100,000 x 64, bags of 1, at batches of 16,384: steps/s. Batches of 128 and 1,024 once
-#              more with --step-graph on, Troupe alone
+#              more with --step-graph on, only for Troupe
 #   bf16       bench_gpu's step in a graph, beside bench/torch_gpu.py's: samples/s
-#   recsys     bench_gpu's lookup and update of 10 tables of 1,677,721 x 128, 1,048,570 ids: millions of ids a second
+#   recsys     bench_gpu's lookup and update of 10 tables of 1,677,721 x 128, 1,048,570 ids: millions of ids/s
 #   criteo     10 epochs of 1,000,000 rows of text in Criteo's format through DLRM with dots, batches of 16,384:
 #              samples/s. PyTorch has no run of it
 #   mnist      apps/examples/mnist.toml on random images, at batches of 64 and 1,024: samples/s
 #   dcn        26 tables of 100,000 x 128, bags of 8, cross layers of rank 512, batches of 6,912, products in bf16:
-#              samples/s. For these two PyTorch's figures are those that an H100 has had, not measured again
+#              samples/s. For the last two, PyTorch's figures are those of an H100, not measured again
 #
-# --seconds: how long a run of PyTorch takes, and one of Troupe that is as fast as asked (3). PyTorch is that of
-# `python3`; without one that finds the card Troupe's figures stand alone. Prints each round and the medians. Exit code
-# 0 if it was measured, whatever the figures, and where there is no GPU, which it says ("skipped"); 2 if it cannot be
-# measured.
+# --seconds: the duration of a PyTorch run, and of a Troupe run at the required rate (3). PyTorch is that of `python3`;
+# if it finds no card, Troupe's figures stand alone. Prints each round and the medians. Exit code 0 if it was measured,
+# whatever the figures, and if there is no GPU, which it reports ("skipped"); 2 if measuring is impossible.
 
 # shellcheck source=bench/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -41,7 +40,7 @@ need "$troupe" "$gpu" "$make_rows"
   exit 0
 }
 
-# by_turns SIDE NAME WHO...: all rounds of a job: `SIDE WHO FILE` for each, there and back.
+# by_turns SIDE NAME WHO...: all rounds of a job: `SIDE WHO FILE` for each WHO, forward and then in reverse order.
 by_turns() {
   local side=$1 name=$2 round i who
   shift 2
@@ -70,8 +69,8 @@ synthetic_side() {
   fi
 }
 
-# synthetic TABLES ROWS BAG BATCH ASKED BEFORE [OPTION...]: in steps/s; BEFORE is what PyTorch with graphs had on an
-# H100. With options, of Troupe alone.
+# synthetic TABLES ROWS BAG BATCH ASKED BEFORE [OPTION...]: in steps/s; BEFORE is the rate of PyTorch with graphs on an
+# H100. With options, only Troupe runs.
 synthetic() {
   local tables=$1 rows=$2 bag=$3 batch=$4 asked=$5 before=$6 steps=$(($5 * seconds)) options=("${@:7}") others=()
   local name=synthetic.$1.$4${7:+.with} words="tables: $1, batch: $4${7:+, ${*:7}}"
@@ -80,7 +79,7 @@ synthetic() {
   show "$name" "$words (PyTorch with graphs had $before on an H100)" steps_per_s "$asked" "${others[@]}"
 }
 
-# bf16_side WHO FILE: of bench_gpu's run also what it tells of tables, for recsys.
+# bf16_side WHO FILE: also extracts the table figures of bench_gpu's run, for recsys.
 bf16_side() {
   local optimizer command=("$gpu" --json)
   [[ $1 == troupe ]] || command=("$python" "$bench/torch_gpu.py" --json)
@@ -104,7 +103,7 @@ mnist_side() {
     --batch-size "$batch" --epochs "$epochs" "${on_card[@]}"
 }
 
-# mnist BATCH EPOCHS ASKED BEFORE: in samples/s; BEFORE is what PyTorch with graphs had on an H100.
+# mnist BATCH EPOCHS ASKED BEFORE: in samples/s; BEFORE is the rate of PyTorch with graphs on an H100.
 mnist() {
   local batch=$1 epochs=$2
   by_turns mnist_side "mnist.$batch" troupe
@@ -134,7 +133,7 @@ synthetic 26 100000 1 16384 600 235
 by_turns bf16_side bf16 troupe "${peers[@]:1}"
 show bf16 "step in bf16 (PyTorch with graphs had 29.6 M on an H100)" samples_per_s 45e6 "${peers[@]:1}"
 
-# Asked for are 0.95 and 1.35 ms a step: FBGEMM's TBE has taken 0.96 and 1.35 on an H100.
+# The required times are 0.95 and 1.35 ms per step: FBGEMM's TBE took 0.96 and 1.35 on an H100.
 "$python" "$bench/asked.py" "$scratch" "$rounds" "10 tables, sgd" m_ids_per_s 1104 recsys.sgd || true
 "$python" "$bench/asked.py" "$scratch" "$rounds" "10 tables, lazy-adam" m_ids_per_s 777 recsys.lazy-adam || true
 

@@ -1,9 +1,9 @@
-// bench_kernels: each kernel's rate on one core, at the wide job's sizes (a table of 1,000,000 x 64, batches of 1024
-// bags of 26, layers 512 and 256) and at the Adult job's, beside what this machine can do, measured in the same run.
+// bench_kernels: each kernel's rate on one core, at the sizes of the wide job (a table of 1,000,000 x 64, batches of
+// 1024 bags of 26, layers 512 and 256) and the Adult job, beside this machine's limits, measured in the same run.
 //
-// The counters: bytes or operations per second, and how many percent of a limit that is: of streaming copies
-// (copy_%), of random rows (gather_%), of sgemm (sgemm_%). Data that stay in a cache go beyond 100 % of copies.
-// Bytes are those that a kernel must read and write at least once.
+// The counters: bytes or operations per second, and percent of a limit: of streaming copies (copy_%), of random rows
+// (gather_%), of sgemm (sgemm_%). Data in a cache exceed 100 % of copies. Bytes are those that a kernel must read and
+// write at least once.
 
 #include <benchmark/benchmark.h>
 
@@ -66,7 +66,7 @@ void linear_backward_input(State& state) {
               [&] { on.linear_backward_input(l.batch, l.in, l.out, l.weight.data(), l.y.data(), l.x.data()); });
 }
 
-/// The wide job's layers, Adult's, and the tutorial's, which is a tiny product of our own.
+/// The layers of the wide job, of Adult, and of the tutorial, whose tiny products our own loop computes.
 void layer_sizes(benchmark::internal::Benchmark* one) {
   one->ArgNames({"batch", "in", "out"})->Unit(benchmark::kMicrosecond);
   one->Args({1024, 64, 512})->Args({1024, 512, 256})->Args({1024, 256, 2});
@@ -77,7 +77,7 @@ BENCHMARK(linear_forward)->Apply(layer_sizes);
 BENCHMARK(linear_backward_parameters)->Apply(layer_sizes);
 BENCHMARK(linear_backward_input)->Apply(layer_sizes);
 
-/// The vectors of a batch, and where their dots go.
+/// The vectors of a batch, and the buffer of their dots.
 struct vectors {
   std::size_t batch;
   std::size_t count;
@@ -146,8 +146,8 @@ void relu_backward(State& state) {
                [&] { on.relu_backward(count, y.data(), grad.data(), grad.data()); });
 }
 
-/// A step of an LSTM: rows by the width of the state. On the way back the gates are put back each time, since their
-/// gradients would be smaller and smaller.
+/// A step of an LSTM: rows by the width of the state. Backward, the gates are restored each time, since their gradients
+/// would shrink with every call.
 void lstm_step(State& state, bool forward) {
   const auto rows = static_cast<std::size_t>(state.range(0));
   const auto hidden = static_cast<std::size_t>(state.range(1));
@@ -170,7 +170,7 @@ void lstm_step(State& state, bool forward) {
 BENCHMARK_CAPTURE(lstm_step, forward, true)->ArgNames({"rows", "hidden"})->Args({64, 256})->Args({16, 32});
 BENCHMARK_CAPTURE(lstm_step, backward, false)->ArgNames({"rows", "hidden"})->Args({64, 256})->Args({16, 32});
 
-/// A hidden layer's outputs: the wide job's first one, Adult's first one.
+/// The outputs of the first hidden layer: the wide job's, and Adult's.
 BENCHMARK(relu_forward)->ArgName("count")->Arg(1024 * 512)->Arg(128 * 64)->Unit(benchmark::kMicrosecond);
 BENCHMARK(relu_backward)->ArgName("count")->Arg(1024 * 512)->Arg(128 * 64)->Unit(benchmark::kMicrosecond);
 
@@ -197,7 +197,7 @@ void update_dense(State& state, const std::string& optimizer) {
   });
 }
 
-/// All dense weights of the wide job and of Adult's.
+/// All dense weights of the wide job, and of Adult.
 void weight_counts(benchmark::internal::Benchmark* one) {
   one->ArgName("weights")->Arg(165'122)->Arg(6'657)->Unit(benchmark::kMicrosecond);
 }

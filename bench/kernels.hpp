@@ -1,4 +1,4 @@
-// What the benchmarks of kernels share: a kernel's rate on one core, beside what this machine can do.
+// Shared by the kernel benchmarks: a kernel's rate on one core, beside this machine's limit.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct rates {
   double sgemm = 0;
 };
 
-/// This machine's, on one core; measured before the first benchmark.
+/// This machine's rates on one core, measured before the first benchmark.
 inline rates machine;
 
 constexpr double float_bytes = sizeof(float);
@@ -33,7 +33,7 @@ inline double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// How often a second this thread gets through `body`.
+/// How often per second this thread can call `body`.
 template <class Body>
 double calls_per_second(State& state, const Body& body) {
   body();
@@ -42,7 +42,7 @@ double calls_per_second(State& state, const Body& body) {
   return static_cast<double>(state.iterations()) / (thread_seconds() - begin);
 }
 
-/// Runs a kernel that streams `bytes` at each call.
+/// Runs a kernel that streams `bytes` per call.
 template <class Body>
 void run_streamed(State& state, double bytes, const Body& body) {
   const double rate = bytes * calls_per_second(state, body);
@@ -50,7 +50,7 @@ void run_streamed(State& state, double bytes, const Body& body) {
   state.counters["copy_%"] = 100 * rate / machine.copy;
 }
 
-/// Runs a kernel that reads and writes `bytes` in rows at random places at each call.
+/// Runs a kernel that reads and writes `bytes` of random rows per call.
 template <class Body>
 void run_on_rows(State& state, double bytes, const Body& body) {
   const double rate = bytes * calls_per_second(state, body);
@@ -58,7 +58,7 @@ void run_on_rows(State& state, double bytes, const Body& body) {
   state.counters["gather_%"] = 100 * rate / machine.gather;
 }
 
-/// Runs a product that takes `operations` at each call.
+/// Runs a product of `operations` operations per call.
 template <class Body>
 void run_product(State& state, double operations, const Body& body) {
   const double rate = operations * calls_per_second(state, body);

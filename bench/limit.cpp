@@ -1,10 +1,9 @@
-// bench_limit: the fastest that this machine could train a job of given sizes, from rates measured now.
+// bench_limit: the fastest training of a job of given sizes on this machine, from rates measured now.
 //
-// A step takes at least the time of its layers' products (forward, and backward for weights and inputs, the first
-// layer's inputs too) at the rate of sgemm on all the cores in use at once, and after that the time to gather the
-// tables' rows and scatter their gradients at the rate of random rows. Prints one JSON line; `one_core_samples_per_s`
-// is the same from the rate of sgemm on one core that has the machine to itself, times the cores: more than can be had
-// where cores are threads of one physical core.
+// A step takes at least the time of its layers' products (forward, and backward for weights and inputs, including the
+// first layer's inputs) at the rate of sgemm on all cores at once, and then the time to gather the tables' rows and
+// scatter their gradients at the rate of random rows. Prints one JSON line; `one_core_samples_per_s` is the same from
+// the rate of sgemm on one core alone, times the cores: out of reach if cores are threads of one physical core.
 
 #include <fmt/format.h>
 

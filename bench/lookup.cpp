@@ -29,7 +29,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 using boost::asio::ip::tcp;
 
-/// Both processes are this machine's: that one is silent says only that others have the core.
+/// Both processes run on this machine: silence only means that others use the core.
 constexpr std::chrono::seconds silence_max{60};
 constexpr std::uint64_t table_rows = 100'000;
 constexpr std::uint64_t bench_run = 1;
@@ -37,7 +37,7 @@ constexpr std::uint32_t server_node = 0;
 constexpr std::uint32_t client_node = 1;
 constexpr std::uint64_t repeats_before = 20;
 
-/// Both processes as each of them expects the other.
+/// Both processes, as the other one expects them.
 std::vector<msg::peer_node> both(const std::string& server_address) {
   return {{server_node, 0, "the serving process", false, {0}, server_address},
           {client_node, 0, "the measuring process", true, {0}, ""}};
@@ -64,8 +64,8 @@ std::vector<std::int64_t> random_rows(const lookup_size& size) {
   return rows;
 }
 
-/// Keeps this process on one core, so that both ways of asking are measured with the two processes apart: whether the
-/// system puts them on one core or on two would decide otherwise.
+/// Keeps this process on one core, so that both kinds of requests are measured with the processes on different cores:
+/// otherwise the result depends on whether the system gives them one core or two.
 void stay_on_core(unsigned core) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -80,7 +80,7 @@ void stay_on_core(unsigned core) {
 
 // -- the serving process ---------------------------------------------------------
 
-/// Makes the tables, module 1 for the first width.
+/// Makes the tables; the first width is module 1.
 caf::error make_tables(caf::actor_system& system, const msg::parameter_server_actor& server,
                        const std::vector<std::uint64_t>& dims) {
   caf::scoped_actor self(system);
@@ -101,8 +101,8 @@ caf::error make_tables(caf::actor_system& system, const msg::parameter_server_ac
   return problem;
 }
 
-/// All of `size` bytes, as large as the system takes them; false if the other side is gone. (Asio's read and write go
-/// by 64 KiB.)
+/// Reads all `size` bytes, in pieces as large as the system allows; false if the other side is gone. (Asio reads and
+/// writes 64 KiB at a time.)
 bool read_all(int socket, char* to, std::size_t size) {
   return size == 0 || ::recv(socket, to, size, MSG_WAITALL) == static_cast<ssize_t>(size);
 }
@@ -117,7 +117,7 @@ bool write_all(int socket, const char* from, std::size_t size) {
   return true;
 }
 
-/// Answers each request of 16 bytes and what it announces: (bytes that follow, bytes wanted).
+/// Answers requests of 16 bytes (bytes that follow, bytes wanted) and the announced bytes.
 void serve_bytes(tcp::socket socket) {
   socket.set_option(tcp::no_delay(true));
   const int wire = socket.native_handle();
@@ -131,11 +131,11 @@ void serve_bytes(tcp::socket socket) {
 
 // -- the measuring process -------------------------------------------------------
 
-/// Asks again and again; `done` gets the time of each round trip in microseconds.
+/// Repeats a request; `times` gets each round trip in microseconds, `done` the end or an error.
 void ask(caf::event_based_actor* self, msg::parameter_server_actor server, msg::lookup question, std::uint64_t repeats,
          std::shared_ptr<std::vector<double>> times, std::shared_ptr<std::promise<caf::error>> done) {
   const auto begin = clock::now();
-  // The link has a deadline for it; one of CAF's would wake its clock's thread each time.
+  // The link has a deadline; one of CAF's would wake its clock's thread each time.
   self->request(server, caf::infinite, question)
       .then(
           [=](const msg::rows&) {

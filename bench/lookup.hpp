@@ -1,5 +1,5 @@
-// How long a lookup in another process takes, beside the same bytes over a bare TCP socket: the figures of
-// `troupe bench lookup`.
+// The duration of a lookup in another process, beside the same bytes over a bare TCP socket: the figures of `troupe
+// bench lookup`.
 
 #pragma once
 
@@ -30,19 +30,19 @@ struct lookup_figures {
   double tcp_gb_per_s = 0;
 };
 
-/// Where the serving process is reached.
+/// The addresses of the serving process.
 struct lookup_service {
   links::endpoint data;
   links::endpoint tcp;
 };
 
-/// Serves a table for each width in `dims`, and plain bytes over TCP. `on_ready` tells where; `wait` blocks until it is
-/// to end.
+/// Serves a table for each width in `dims`, and plain bytes over TCP. Passes the addresses to `on_ready`; ends when
+/// `wait` returns.
 result<void> serve_lookups(const links::credentials& mine, const std::vector<std::uint64_t>& dims,
                            const std::function<void(const lookup_service&)>& on_ready,
                            const std::function<void()>& wait);
 
-/// Measures each of `sizes` against that process. Their widths are those it serves, in that order without repetition.
+/// Measures each of `sizes` against that process. Requires: `sizes` have the widths that it serves, in the same order.
 result<std::vector<lookup_figures>> measure_lookups(const links::credentials& mine, const lookup_service& service,
                                                     const std::vector<lookup_size>& sizes);
 

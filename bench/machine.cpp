@@ -24,8 +24,8 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t table_bytes = std::size_t{256} << 20;
 constexpr std::size_t row_floats = 64;
 
-/// Calls per second of all cores together, each of which does nothing for a while but call its body: make(core) makes
-/// it. What counts is each core's median call.
+/// Calls per second of all cores together, each of which only calls its body, made by make(core), for a while. Uses
+/// each core's median call.
 template <class Make>
 double rate_together(std::size_t cores, const Make& make) {
   constexpr std::chrono::milliseconds budget{500};
@@ -54,7 +54,7 @@ struct unmap {
   void operator()(float* memory) const { munmap(memory, table_bytes); }
 };
 
-/// 256 MiB of ones on pages as large as they are to be had.
+/// 256 MiB of ones on the largest available pages.
 std::unique_ptr<float, unmap> make_table() {
   void* memory = mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -72,8 +72,8 @@ std::vector<std::uint32_t> shuffled_rows(std::uint32_t seed) {
   return rows;
 }
 
-/// Copies the rows to one place in the first-level cache; the rows that come next are on their way to the second level,
-/// which can wait for more of them at once than the first.
+/// Copies the rows to a buffer in the first-level cache, and prefetches later rows to the second level, which supports
+/// more outstanding reads than the first.
 void read_rows(const float* table, const std::vector<std::uint32_t>& rows) {
   constexpr std::size_t ahead = 32;
   constexpr std::size_t line_floats = 16;
@@ -84,7 +84,7 @@ void read_rows(const float* table, const std::vector<std::uint32_t>& rows) {
       for (std::size_t at = 0; at < row_floats; at += line_floats) __builtin_prefetch(later + at, 0, 2);
     }
     std::memcpy(row, table + rows[i] * row_floats, sizeof(row));
-    asm volatile("" : : "r"(row) : "memory");  // the copy has a reader
+    asm volatile("" : : "r"(row) : "memory");  // keeps the compiler from removing the copy
   }
 }
 

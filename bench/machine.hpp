@@ -1,6 +1,7 @@
-// What this machine can do at most, measured: the rates that kernels and whole runs are held against.
+// This machine's measured limits, with which kernels and whole runs are compared.
 //
-// Each function takes the median of the calls within about half a second: what the machine keeps up, as a run has to.
+// Each function uses the median of the calls within about half a second: a rate that the machine sustains, as a run
+// must.
 
 #pragma once
 
@@ -15,7 +16,7 @@ double copy_rate();
 double gather_rate(std::size_t cores);
 
 /// Products of 1024 x 1024 matrices on each of `cores` cores at once: floating-point operations per second of all.
-/// Cores that are threads of one physical core share its units: then two have no more than one.
+/// Cores that are threads of one physical core share its units: two of them compute no more than one.
 double sgemm_rate(std::size_t cores);
 
 }  // namespace troupe::bench

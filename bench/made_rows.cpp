@@ -11,18 +11,18 @@ namespace troupe::bench {
 
 namespace {
 
-// Many small numbers and few large ones, as the public file has them.
+// Many small numbers and few large ones, like the public file.
 void append_integer(std::string& to, std::size_t column, model::random_sequence& random) {
   constexpr double missing = 0.2;
   if (random.unit() < missing) return;
-  const double scale = column == 4 ? 1e5 : column % 3 == 0 ? 1e3 : 50;  // column 4 has the largest
+  const double scale = column == 4 ? 1e5 : column % 3 == 0 ? 1e3 : 50;  // column 4 has the largest numbers
   to += fmt::format("{}", static_cast<std::int64_t>(std::expm1(random.unit() * random.unit() * std::log(scale))));
 }
 
 void append_category(std::string& to, std::size_t column, model::random_sequence& random) {
   constexpr double missing = 0.1;
   if (random.unit() < missing) return;
-  // The values of a column are as skewed as its size lets them be.
+  // A column's values are as skewed as its size allows.
   const double size = std::pow(10.0, 1 + static_cast<double>(column % 6));
   const auto value = static_cast<std::uint64_t>(std::pow(size, random.unit()));
   to += fmt::format("{:08x}", model::mix(value * 64 + column) & 0xffffffff);

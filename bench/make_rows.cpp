@@ -1,4 +1,4 @@
-// Writes a made-up data file, the same for the same number of rows.
+// Writes a generated data file, which depends only on its kind and number of rows.
 //
 //   bench_make_rows criteo ROWS FILE       Criteo's format: a label, 13 integers and 26 categories, tabs between them
 //   bench_make_rows categories ROWS FILE   a CSV file without a header: a label and 12 categories
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   const std::size_t rows = std::strtoull(argv[2], nullptr, 10);
   if (kind != "criteo" && kind != "categories") return give_up("the first argument must be criteo or categories");
   if (rows < 1 || rows > rows_max) return give_up(fmt::format("ROWS must be between 1 and {}", rows_max));
-  // Large files repeat the same rows: what is measured is how fast they are read.
+  // Large files repeat the same rows: only the reading speed is measured.
   const std::string text = kind == "criteo" ? bench::criteo_text(std::min(rows, portion))
                                             : bench::categories_text(std::min(rows, portion), categories);
   std::ofstream file(argv[3], std::ios::binary);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# bench/mnist.sh [--rounds N] [--seeds N] [--build FOLDER]: the network of apps/examples/mnist.toml with 2 trainers, beside
-# PyTorch's DistributedDataParallel with 2 processes (gloo) and dlib, in turn, in one sitting: samples/s. Then, with
-# --seeds, the accuracy on the test images after 2 epochs, of Troupe and PyTorch, for seeds 1 to N.
+# bench/mnist.sh [--rounds N] [--seeds N] [--build FOLDER]: the network of apps/examples/mnist.toml with 2 trainers,
+# beside PyTorch's DistributedDataParallel with 2 processes (gloo) and dlib, in turn, in one session: samples/s. Then,
+# with --seeds, the accuracy on the test images after 2 epochs, of Troupe and PyTorch, for seeds 1 to N.
 #
-# Needs MNIST (tools/setup.sh mnist), python3-torch and, for dlib, libdlib-dev and liblapack-dev; without dlib its line is
-# left out. Prints each round and the medians. Exit code 0 if Troupe has 1.5 times PyTorch's samples/s and more than
-# dlib's, and an accuracy of 98.5 % or, if PyTorch's is lower, within 0.2 % of it (medians); 1 if not, 2 if it cannot be
-# measured here.
+# Needs MNIST (tools/setup.sh mnist), python3-torch and, for dlib, libdlib-dev and liblapack-dev; without dlib its line
+# is omitted. Prints each round and the medians. Exit code 0 if Troupe has 1.5 times PyTorch's samples/s and more than
+# dlib's, and an accuracy of 98.5 % or, if PyTorch's is lower, within 0.2 % of it (medians); 1 if not, 2 if measuring is
+# impossible here.
 
 # shellcheck source=bench/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

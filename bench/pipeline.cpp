@@ -1,6 +1,6 @@
-// The bubble of pipelines: stages that sleep instead of computing, as long each, so that it can be measured on few
-// cores. Prints a line of JSON for each number of stages and micro-batches and each schedule: the share of the stages'
-// time in which they had nothing to do, beside (P - 1) / (M + P - 1); where steps overlap, M is their number.
+// The bubble of pipelines: stages sleep instead of computing, all equally long, so that few cores suffice. Prints a
+// line of JSON for each schedule and each number of stages and micro-batches: the share of the stages' time without
+// work, beside (P - 1) / (M + P - 1); if steps overlap, M is their number.
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 
 namespace troupe::bench {
 
-/// Takes so long for each pass: a backward pass takes twice as long as a forward pass.
+/// Sleeps for each pass: a backward pass takes twice as long as a forward pass.
 class sleeping_stages final : public actors::fault_injector {
  public:
   void passing(std::uint32_t /*stage*/, bool forward) override {
@@ -24,8 +24,8 @@ class sleeping_stages final : public actors::fault_injector {
   }
 };
 
-/// Runs a job of so many steps, and prints its line. Returns false if that fails. `alike`: as many passes follow each
-/// other at a stage before it is empty.
+/// Runs a job of `steps` steps, and prints its line. Returns false on failure. `alike`: the number of passes in a row
+/// at a stage before it is empty.
 bool measure(const char* schedule, std::size_t stages, std::size_t micro_batches, std::size_t steps,
              std::size_t alike) {
   const auto what = model::parse_job({{"data", "synthetic"},
@@ -62,7 +62,7 @@ int measure_all() {
     for (const std::size_t stages : {2, 4})
       for (const std::size_t micro_batches : {1, 2, 4, 8, 16})
         if (!measure(schedule, stages, micro_batches, 20, micro_batches)) return 1;
-  // Steps that overlap empty the pipeline once.
+  // Overlapping steps empty the pipeline once.
   for (const std::size_t stages : {2, 4})
     for (const std::size_t steps : {16, 64})
       if (!measure("pipedream", stages, 1, steps, steps)) return 1;

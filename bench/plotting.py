@@ -26,7 +26,7 @@ def lines(path, title, ticks, series):
     for i, tick in enumerate(ticks):
         parts.append(f'<text x="{x(i):.1f}" y="{height - 18}" text-anchor="middle">{tick}</text>')
     drawn = [(rates, colour, name, dashed) for (name, rates, dashed), colour in zip(series, COLOURS)]
-    below = 0  # names stand beside the ends of their lines, as far down as it takes that none covers another
+    below = 0  # names stand at the ends of their lines, moved down so that none covers another
     for rates, colour, name, dashed in sorted(drawn, key=lambda one: -one[0][-1]):
         points = " ".join(f"{x(i):.1f},{y(rate):.1f}" for i, rate in enumerate(rates))
         dash = ' stroke-dasharray="6 4"' if dashed else ""

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# bench/pytorch_pairs.sh [--rounds N] [--build FOLDER] [PAIR...]: the pairs of docs/from-pytorch.md, in one sitting: PyTorch's
-# scripts (bench/pytorch) and Troupe's programs (bench/pairs) in turn, in the order ABBA, so that both have the same share of
-# a machine's moods. Prints medians over the rounds in microseconds, and of the ratios with their 95 % intervals.
+# bench/pytorch_pairs.sh [--rounds N] [--build FOLDER] [PAIR...]: the pairs of docs/from-pytorch.md, in one session:
+# PyTorch's scripts (bench/pytorch) and Troupe's programs (bench/pairs) in turn, in the order ABBA, so that changes of
+# the machine's speed affect both equally. Prints medians over the rounds in microseconds, and of the ratios with their
+# 95 % intervals.
 #
 #   call forward hybrid ddp no_sync all_reduce:4096 all_reduce:1048576 all_reduce:67108864 sampler state
 #
-# PyTorch has a process for each trainer and for the server. Troupe runs so as well (--processes), and with all in one
-# process, which PyTorch cannot. A round is two runs of each, of which the mean counts; 15 rounds (the default) of all pairs
-# take about an hour. Exit code 2 if it cannot be measured here.
+# PyTorch has a process for each trainer and for the server. Troupe runs both this way (--processes) and in one process,
+# which PyTorch cannot. A round runs each twice and uses the mean; 15 rounds (the default) of all pairs take about an
+# hour. Exit code 2 if measuring is impossible here.
 
 set -euo pipefail
 bench=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
@@ -49,7 +50,7 @@ scratch=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
 
-# run COMMAND...: prints its last line's last word; shows its words if it fails.
+# run COMMAND...: prints the last word of the output's last line; on failure prints all output.
 run() {
   "$@" >"$scratch/out" 2>"$scratch/err" || {
     cat "$scratch/out" "$scratch/err" >&2
@@ -81,8 +82,8 @@ troupe_side() {
   esac
 }
 
-# median_of FILE; ratios FILE: the median of the rounds' ratios to PyTorch's, and the 95 % interval of that median (of fewer
-# than 6 rounds: the least and the greatest).
+# median_of FILE; ratios FILE: the median of the rounds' ratios to PyTorch's, and the 95 % interval of that median (with
+# fewer than 6 rounds: the minimum and maximum).
 median_of() { sort -g "$1" | awk '{ v[NR] = $1 } END { printf "%.1f", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'; }
 ratios() {
   paste times.torch "$1" | awk '{ print $1 / $2 }' | sort -g | awk '{ v[NR] = $1 } END {

@@ -1,11 +1,11 @@
-// How fast criteo:FILE is read: plain, .gz and .zst, counting the rows and then a whole epoch of batches.
+// How fast criteo:FILE is read: plain, .gz and .zst; first counting the rows, then a whole epoch of batches.
 //
 //   bench_reading [ROWS] [FOLDER] [THREADS]
 //
-// Writes a made-up file of the public one's shape (about 240 bytes a row, 1,000,000 rows by default) into FOLDER, the
-// temporary folder by default, and removes it. The file is in the page cache when it is read. An epoch is taken by one
-// thread, and then by as many as THREADS, 2 by default, each of which takes the next batch. "cpu" is the time of all
-// threads together, the data set's readers among them, so that rows per CPU second are what one core does.
+// Writes a generated file like the public one (about 240 bytes a row, 1,000,000 rows by default) to FOLDER, by default
+// the temporary folder, and removes it. The file is in the page cache when it is read. An epoch is read by one thread,
+// then by THREADS (2 by default), each of which reads the next batch. "cpu" is the time of all threads together,
+// including the data set's readers, so that rows per CPU second are the rate of one core.
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
-// The example of reinforcement learning: steps of the environments alone, of environments and policy without calls, and
-// of observers that ask an agent which learns. By the seconds that this process has had of its cores, so that others
-// who want them count little.
+// The reinforcement learning example: steps of the environments alone, of environments and policy without calls, and of
+// observers that call a learning agent. Measures CPU seconds of this process, so that other processes matter little.
 
 #include <algorithm>
 #include <array>
@@ -20,7 +19,7 @@ using namespace troupe;
 
 namespace {
 
-/// Of this process, all threads.
+/// CPU seconds of this process, all threads.
 double core_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 constexpr int rounds = 5;
@@ -32,8 +31,7 @@ void print(const std::string& what, std::vector<double> per_second) {
               per_second.back() / 1e6);
 }
 
-/// Steps a second and core of 64 environments, each begun anew when its episode has ended; `act(state)` says where to
-/// push.
+/// Steps per second and core of 64 environments, each restarted when its episode ends; `act(state)` chooses the push.
 template <class Act>
 double play_alone(Act act) {
   constexpr std::uint64_t environments = 64, steps = 50'000;
@@ -48,8 +46,7 @@ double play_alone(Act act) {
   return environments * steps / (core_seconds() - begin);
 }
 
-/// Prints the steps a second and core of all observers while they learn for `iterations` iterations, and their agent
-/// learns.
+/// Prints the steps per second and core of all observers during `iterations` iterations, while their agent learns.
 task<> play_with_agent(trainer me, remote_module<reinforce::agent> whom, std::size_t environments,
                        std::uint64_t iterations) {
   std::vector<double> per_second;

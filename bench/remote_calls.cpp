@@ -1,5 +1,5 @@
-// Calls of remote objects: one that does nothing, awaited one after another in a task, and got by a thread of one's
-// own; and rows for a linear layer of 4096 x 4096, of 64 clients, joined and not. In one process, or with --processes.
+// Calls of remote objects: one that does nothing, awaited one after another in a task, and waited for by a thread; and
+// rows for a linear layer of 4096 x 4096, of 64 clients, joined and not. In one process, or with --processes.
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ namespace {
 
 using bench_clock = std::chrono::steady_clock;
 
-/// Of this process, all threads: what a call costs where other programs want the cores, too.
+/// CPU time of this process, all threads: the cost of a call when other programs also need the cores.
 double cpu_microseconds() { return static_cast<double>(std::clock()) * 1e6 / CLOCKS_PER_SEC; }
 
 double microseconds_since(bench_clock::time_point begin) {
@@ -57,7 +57,7 @@ const registered<callee> callees("callee");
 
 namespace {
 
-/// Returns the microseconds for a round of 64 calls of one row each, the best of 10.
+/// Returns the microseconds of a round of 64 calls with one row each, the best of 10.
 template <class Method>
 task<double> round_of_64(remote_module<callee> whom, Method method) {
   double best = 1e12;

@@ -15,9 +15,9 @@ import statistics
 import subprocess
 import sys
 
-sys.dont_write_bytecode = True  # nothing stays in this folder
+sys.dont_write_bytecode = True  # keeps Python from writing caches to this folder
 
-import plotting  # noqa: E402  (behind the line above)
+import plotting  # noqa: E402  (must follow the line above)
 
 TRAINERS = [1, 2, 4, 8, 16]
 SERVERS = [1, 2, 4]

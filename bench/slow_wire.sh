@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # bench/slow_wire.sh [--rate RATE] [--rounds N] [--build FOLDER] [-- OPTION...]: a trainer on one host and a server on
-# another, with a wire of RATE (as tc names rates; 1gbit) in each direction between them. The hosts are network
-# namespaces of this machine, so it needs root, ip and tc. The OPTIONs of `troupe train` come on top of the job's, of
-# which none may be given again: 8 tables of 100,000 x 16, bags of 26, batches of 512, a hidden layer of 64, 300 steps.
+# another, connected at RATE (in tc's units; 1gbit) in each direction. The hosts are network namespaces of this machine,
+# so it needs root, ip and tc. The OPTIONs of `troupe train` are added to the job's and must not repeat any of them: 8
+# tables of 100,000 x 16, bags of 26, batches of 512, a hidden layer of 64, 300 steps.
 #
-# Prints samples/s of each round, their median, and the bytes a sample that each host sends, as the wire counts them.
-# Exit code 0; 2 if it cannot be measured here.
+# Prints samples/s of each round, their median, and the bytes per sample that each host sends, as counted on the wire.
+# Exit code 0; 2 if measuring is impossible here.
 
 # shellcheck source=bench/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -32,10 +32,10 @@ job=(--data synthetic --tables 8 --rows 100000 --dim 16 --bag 26 --hidden 64 --b
 TROUPE_TOKEN=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 export TROUPE_TOKEN
 
-# on HOST COMMAND...: runs it there.
+# on HOST COMMAND...: runs the command on the host.
 on() { ip netns exec "$@"; }
 
-# With the processes that a run that failed has left there.
+# Also ends processes left by a failed run.
 remove_hosts() {
   local host
   for host in "$here" "$there"; do
@@ -57,7 +57,7 @@ make_hosts() {
   done
 }
 
-# sent HOST: the bytes that it has sent.
+# sent HOST: the bytes that the host has sent.
 sent() { on "$1" cat /sys/class/net/wire/statistics/tx_bytes; }
 
 # train: a run; its last line goes to $scratch/done.

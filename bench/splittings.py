@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True  # nothing stays in this folder
+sys.dont_write_bytecode = True  # keeps Python from writing caches to this folder
 
 WIDTH, LAYERS, BATCH, MICRO_BATCHES, STEPS = 512, 8, 512, 8, 40
 JOB = ["--data", "synthetic", "--tables", "1", "--rows", "1000", "--dim", str(WIDTH), "--bag", "1", "--classes", str(WIDTH),
@@ -35,7 +35,7 @@ def splitting(trainers, stages, slices, schedule):
     words = ["--trainers", str(trainers), "--tensor-parallel", str(slices)]
     if stages == 1:
         return words
-    layers = [str(2 * LAYERS // stages * stage) for stage in range(stages)]  # linear layers and ReLUs in turn
+    layers = [str(2 * LAYERS // stages * stage) for stage in range(stages)]  # linear layers and ReLUs alternate
     return words + ["--pipeline", str(stages), "--schedule", schedule, "--stages", ",".join(layers)]
 
 

@@ -162,7 +162,7 @@ def main():
         )
 
     steps = chosen.steps
-    if steps == 0:  # half of the time may go into beginning again
+    if steps == 0:  # restarts may take half of the time
         steps = int(unbroken(["--steps", "2000"])["steps_per_s"] * chosen.seconds * 0.6)
     length = ["--steps", str(steps)]
     expected = unbroken(length)["weights_digest"]

@@ -15,8 +15,8 @@ namespace {
 
 // -- tables -----------------------------------------------------------------------------------------------------------
 
-/// A table, and batches of `size` bags of random indices. Each call of a kernel gets the next batch, so that the rows
-/// of a large table are not in a cache since the call before.
+/// A table, and batches of `size` bags of random indices. Each call of a kernel uses the next batch, so that a large
+/// table's rows are not cached from the last call.
 struct lookups {
   std::size_t rows;
   std::size_t dim;
@@ -75,7 +75,7 @@ void gather_rows(State& state) {
               [&] { on.gather_rows(what.table.data(), what.dim, what.next().indices, out.data()); });
 }
 
-/// Two trainers' gradients of a step, by row; as a server groups them.
+/// Two trainers' gradients of a step, by row, as a server groups them.
 kernels::row_gradients grouped(kernels::host_table_gradient& table, kernels::sort_memory& memory,
                                kernels::group_memory& to, lookups& from, const std::vector<float>& grad) {
   table.clear(static_cast<std::int64_t>(from.rows));
@@ -91,7 +91,7 @@ void group_rows(State& state) {
   kernels::host_table_gradient table;
   kernels::sort_memory memory;
   kernels::group_memory to;
-  // Indices in; an occurrence and about a row number and a start for each out.
+  // Reads indices; writes an occurrence, and about one row number and start, for each.
   const double bytes_of_index = sizeof(std::int64_t) + sizeof(kernels::occurrence) + 12;
   run_streamed(state, static_cast<double>(2 * what.size * what.bag) * bytes_of_index,
                [&] { benchmark::DoNotOptimize(grouped(table, memory, to, what, grad)); });
@@ -128,7 +128,7 @@ void update_rows(State& state, const std::string& optimizer) {
     run_on_rows(state, bytes, update);
 }
 
-/// The wide job's table and its batches; one of Adult's, with a single index in a bag.
+/// The wide job's table and batches; and one of Adult's, with a single index per bag.
 void table_sizes(benchmark::internal::Benchmark* one) {
   one->ArgNames({"rows", "dim", "batch", "bag"});
   one->Args({1'000'000, 64, 1024, 26})->Args({100, 8, 128, 1})->Unit(benchmark::kMicrosecond);

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 
-sys.dont_write_bytecode = True  # nothing stays in this folder
+sys.dont_write_bytecode = True  # keeps Python from writing caches to this folder
 
 
 def seconds_of(program, words, steps):

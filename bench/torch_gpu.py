@@ -27,7 +27,7 @@ except ImportError as missing:
     print(f"skipped: PyTorch is not installed ({missing})")
     sys.exit(0)
 
-TURNS = 4  # inputs that take turns, so that a call finds none of its own in the cache
+TURNS = 4  # inputs rotate, so that a call finds none of its own in the cache
 ROUNDS = 7
 ROUND_SECONDS = 0.02
 BAG = 26

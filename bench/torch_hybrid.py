@@ -37,10 +37,10 @@ RPC_TIMEOUT_SECONDS = 300
 class Job:
     rows: int
     dim: int
-    widths: tuple  # of the layers behind the table
+    widths: tuple  # of the layers after the table
     batch: int = 0  # bags in a batch; 0: ragged ones
     bag: int = 0
-    sparse: bool = False  # gradients of the table as touched rows only
+    sparse: bool = False  # the table's gradients have only the touched rows
     steps: int = 1000
     warm_up: int = 50
 

@@ -52,7 +52,7 @@ class Trainer:
         self.model = DistributedDataParallel(self.network) if options.trainers > 1 else self.network
         trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.Adam(trained, lr=1e-3)
-        torch.manual_seed(options.seed * 1000 + rank)  # other masks on each
+        torch.manual_seed(options.seed * 1000 + rank)  # different masks on each
 
     def step(self, images, labels):
         self.optimizer.zero_grad()

@@ -29,8 +29,8 @@ except ImportError as missing:
 DIM = 64
 LEARNING_RATE = 0.05
 WARM_UP_STEPS = 50
-PORTIONS = 4  # of batches, on their way from the thread to the device
-PORTION_SAMPLES = 16_384  # small batches are made and handed on many at a time
+PORTIONS = 4  # number of batch portions between the thread and the device
+PORTION_SAMPLES = 16_384  # small batches are made and passed on in groups
 
 
 class Batches:

@@ -1,6 +1,6 @@
-// What recording costs by itself: a record, a dropped one, and a flood of small messages with and without a ring.
+// The cost of recording alone: a record, a dropped one, and a flood of small messages with and without a ring.
 //
-//   bench_tracing     nanoseconds: of a record the quickest of several rounds, of a flood the median
+//   bench_tracing     nanoseconds: for a record the fastest of several rounds, for a flood the median
 
 #include <algorithm>
 #include <caf/all.hpp>
@@ -27,7 +27,7 @@ double ns_since(steady_clock::time_point begin) {
   return std::chrono::duration<double, std::nano>(steady_clock::now() - begin).count();
 }
 
-/// Takes `left` messages, then says that it is done.
+/// Receives `left` messages, then reports that it is done.
 struct sink_state {
   std::string name = "server 0";
   std::uint64_t step = 0;
@@ -50,7 +50,7 @@ caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected
   return {troupe::actors::recorded<troupe::msg::stop>(self)};
 }
 
-/// Nanoseconds a message, of many sent by one actor's thread to another.
+/// Nanoseconds per message, for many messages from one actor's thread to another.
 double flood(trace::recorder* recorder) {
   constexpr std::uint64_t messages = 300'000;
   troupe::actors::traced_config config;
@@ -122,7 +122,7 @@ int main() {
     how.wanted = {};
     auto takes_all = trace::recorder::start(how);
     if (!takes_all) return 1;
-    // In pairs, since the machine's pace changes: what counts is the median of their ratios.
+    // In pairs, since the machine's speed varies: uses the median of their ratios.
     constexpr int pairs = 51;
     std::vector<double> off, ring, more;
     for (int i = 0; i < pairs; ++i) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<const char*, 3> precision_names = {"f32", "tf32", "bf16"};
 
-/// A fully connected layer and a batch of inputs and of outputs or their gradients for each turn.
+/// A fully connected layer, and for each turn a batch of inputs and of outputs or their gradients.
 struct layer {
   layer(kernels::stream& stream, std::size_t batch_size, std::size_t inputs, std::size_t outputs)
       : on(stream),
@@ -39,7 +39,7 @@ struct layer {
                                   grad_weight.data(), grad_bias.data());
   }
 
-  /// Compares the first number of each result; the last comparison first, for the others overwrite its factors.
+  /// Compares the first number of each result; the parameters' gradient first, since the others overwrite its factors.
   void check(double rounding) {
     host_sum weights;
     for (std::size_t b = 0; b < batch; ++b) weights.add(double{number_at(b * out)} * number_at(b * in));

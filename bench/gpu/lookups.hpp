@@ -12,7 +12,7 @@
 
 namespace troupe::bench {
 
-/// Bags of random rows, a batch for each turn.
+/// Bags of random rows, one batch per turn.
 class lookups {
  public:
   lookups(kernels::stream& on, const sizes& s) : batch_(s.batch) {
@@ -33,7 +33,7 @@ class lookups {
     return {{on_device_.data() + turn * count(), count()}, {offsets_.data(), batch_}, {}};
   }
 
-  /// Distinct rows in a batch; the mean of all.
+  /// The number of distinct rows in a batch, averaged over all batches.
   double distinct_rows() const {
     std::size_t distinct = 0;
     for (std::size_t turn = 0; turn < turns; ++turn) {

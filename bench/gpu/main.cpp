@@ -1,19 +1,19 @@
-// bench_gpu: what the CUDA backend reaches on device 0 through the interface that the actors use, beside what the card
-// can do, measured in the same run: a copy's bandwidth, and a large matrix product.
+// bench_gpu: the CUDA backend's rates on device 0 through the interface that the actors use, beside the card's limits,
+// measured in the same run: a copy's bandwidth, and a large matrix product.
 //
 //   copy    a copy within the device; bytes read and written
-//   lookup  embedding bags' forward pass; each index, each row that it names, and the pooled rows, once
-//   update  a table's gradient from bags to updated rows: the gradient once for each index, and each touched row and
-//           its state read and written once
-//   recsys  lookup and update of 10 tables in one step; the ids of all of them
-//   linear  the layers of the hybrid step, and one large layer as the limit; the product's operations only. What
-//           cuBLAS alone reaches at the same shapes, torch_gpu.py measures (`matmul`)
-//   step    a step of the hybrid model with its table on the device. The host's time is that until the calls have
+//   lookup  the forward pass of embedding bags; counts each index, each row that it names, and the pooled rows once
+//   update  a table's gradient from bags to updated rows: counts the gradient once per index, and each touched row and
+//           its state as read and written once
+//   recsys  lookup and update of 10 tables in one step; counts the ids of all tables
+//   linear  the layers of the hybrid step, and one large layer as the limit; counts the product's operations only.
+//           torch_gpu.py (`matmul`) measures cuBLAS alone at the same shapes
+//   step    a step of the hybrid model with its table on the device. The host's time ends when the calls have
 //           returned, on an idle stream
 //
-// Times are the host's between two waits for the device, over many calls: the median of several rounds. Inputs take
-// turns, so that a call finds none of its own in the cache. Rows that several bags of a batch name may be there:
-// `lookup` counts them each time. What each measured call computes is compared with the host before.
+// Times are the host's between two waits for the device, over many calls: the median of several rounds. Inputs rotate,
+// so that a call finds none of its own in the cache. Rows in several bags of a batch may be cached: `lookup` counts
+// each occurrence. The results of each measured call are first compared with the host's.
 //
 // bench/torch_gpu.py measures the same in PyTorch.
 

@@ -1,4 +1,4 @@
-// The measurements, each of which prints its figures.
+// The measurements; each prints its figures.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::bench {
 
-/// Returns the rate, in GB/s: a limit of those that follow.
+/// Returns the rate in GB/s, a limit for the other measurements.
 double measure_copy(kernels::stream& on, const sizes& s, const report& to);
 
 void measure_lookup(kernels::stream& on, const sizes& s, const report& to, const lookups& from, row_dtype type,
@@ -20,7 +20,7 @@ void measure_update(kernels::stream& on, const sizes& s, const report& to, const
 /// A step of many tables: lookup and update.
 void measure_recsys(kernels::stream& on, const sizes& s, const report& to, const std::string& optimizer);
 
-/// Layer by layer, and before them the large one.
+/// Measures each layer, after the large one.
 void measure_layers(kernels::device& device, const sizes& s, const report& to, matmul_precision precision);
 
 void measure_steps(kernels::device& device, const sizes& s, const report& to, const lookups& from,

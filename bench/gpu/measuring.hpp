@@ -1,4 +1,4 @@
-// What the measurements on a device have in common: their sizes, figures, times, numbers and checks.
+// Shared by the measurements on a device: sizes, figures, times, numbers and checks.
 
 #pragma once
 
@@ -20,10 +20,10 @@ using kernels::device_array;
 using kernels::matmul_precision;
 using kernels::row_dtype;
 
-/// Inputs that calls take in turns.
+/// The number of inputs that calls rotate through.
 inline constexpr std::size_t turns = 4;
 
-/// Indices of a bag.
+/// Indices per bag.
 inline constexpr std::size_t bag = 26;
 
 /// Width of the tables.
@@ -42,8 +42,8 @@ struct sizes {
   std::size_t rows;
   std::size_t batch;
   std::size_t side;           ///< of the large product
-  std::size_t rows_of_many;   ///< of each of a recommender's tables
-  std::size_t batch_of_many;  ///< bags of each of them
+  std::size_t rows_of_many;   ///< of each of the recommender's tables
+  std::size_t batch_of_many;  ///< bags of each table
 };
 
 struct figure {
@@ -56,7 +56,7 @@ struct figure {
   double host_seconds = 0;  ///< 0: not measured
 };
 
-/// Prints figures as they come, as lines of a table or of JSON.
+/// Prints figures as they come, as a table's lines or as JSON.
 class report {
  public:
   explicit report(bool json);
@@ -69,11 +69,11 @@ class report {
 double seconds_since(clock::time_point begin);
 double median(std::vector<double> values);
 
-/// Seconds of one of the calls call(0), call(1), ... that only enqueue: many of them between two waits for the device,
-/// the median of several rounds.
+/// Seconds per call of call(0), call(1), ..., which only enqueue: many calls between two waits for the device, the
+/// median of several rounds.
 double seconds_of(kernels::stream& on, const std::function<void(std::size_t)>& call);
 
-/// Numbers in [-1, 1). What is on the device repeats them, so that the host knows each of those.
+/// Numbers in [-1, 1). Data on the device repeat them, so that the host knows each number.
 const std::vector<float>& pattern();
 inline float number_at(std::size_t i) { return pattern()[i % pattern().size()]; }
 
@@ -102,10 +102,10 @@ T number_on(kernels::stream& on, const T* from) {
   return kernels::on_host(on, from, 1, copy)[0];
 }
 
-/// What a number near 1 may be off by once it has been rounded.
+/// The possible error of a number near 1 after rounding.
 double rounding_of(matmul_precision precision);
 
-/// A sum in double, and what its float32 counterpart may be off by.
+/// A sum in double, and the possible error of its float32 counterpart.
 struct host_sum {
   void add(double term) {
     value += term;
@@ -113,11 +113,10 @@ struct host_sum {
     ++terms;
   }
 
-  /// How far a sum may be off whose terms lie in [-1, 1), come from numbers rounded to `rounding`, and are added up in
-  /// float32 in whatever order. Each of n terms is off by its rounding; each of n additions is off by at most 2^-24 of
-  /// the sum of the terms' magnitudes, which no partial sum exceeds. Errors are as often up as down, so that n of them
-  /// add up to sqrt(n) times one of them, and this is three standard deviations of the additions' where the partial
-  /// sums only ever grow.
+  /// The possible error of a float32 sum in any order, of terms in [-1, 1) made from numbers rounded to `rounding`.
+  /// Each of n terms has its rounding error; each of n additions has an error of at most 2^-24 of the sum of the terms'
+  /// magnitudes, which no partial sum exceeds. Errors have random signs, so n of them add up to sqrt(n) times one; this
+  /// is three standard deviations of the additions' error if the partial sums only grow.
   double tolerance(double rounding) const {
     return std::sqrt(static_cast<double>(terms)) * (rounding + 0x1p-24 * magnitude);
   }

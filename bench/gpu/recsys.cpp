@@ -1,6 +1,6 @@
-// Tables of a recommender: a lookup in all of them and their update in one step, as in the benchmark of NVIDIA's
-// recsys-examples (corelib/dynamicemb): 10 tables of 1,677,721 x 128, 104,857 ids of each in a step, with a power law
-// of exponent 1.05.
+// A recommender's tables: a lookup in all of them and their update in one step, as in the benchmark of NVIDIA's
+// recsys-examples (corelib/dynamicemb): 10 tables of 1,677,721 x 128, 104,857 ids of each per step, with a power law of
+// exponent 1.05.
 
 #include <fmt/format.h>
 
@@ -16,9 +16,9 @@ namespace troupe::bench {
 namespace {
 
 constexpr std::size_t tables = 10;
-constexpr std::size_t ids_each = 23;  // of a bag
+constexpr std::size_t ids_each = 23;  // per bag
 
-/// One of the tables, with the ids of all turns.
+/// One table, with the ids of all turns.
 struct recsys_table {
   std::vector<std::int64_t> ids;
   kernels::device_array<std::int64_t> on_device;
@@ -75,8 +75,8 @@ class recsys_step {
     gradient_->apply(dim, row_dtype::f32, steps_, false);
   }
 
-  /// Compares the first number of a row of the last table that occurs once in turn 0, after the first step, with that
-  /// of the same step on the host.
+  /// Compares a row of the last table that occurs once in turn 0, by its first number after the first step, with the
+  /// same step on the host.
   void check() {
     const std::vector<std::int64_t>& ids = tables_.back().ids;
     std::map<std::int64_t, std::size_t> count;

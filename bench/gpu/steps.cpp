@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t hybrid_dim = 64;
 
-/// The hybrid model with its table on the device, batches of which the turns have one each, and SGD. The table learns
-/// from the sum over a batch, not from the mean: float32 would not show what one sample of so many changes.
+/// The hybrid model with its table on the device, one batch per turn, and SGD. The table learns from the sum over a
+/// batch, not from the mean: in float32 the change by one of so many samples would vanish.
 class hybrid_step {
  public:
   hybrid_step(kernels::stream& on, const sizes& s, const lookups& from, bool repeats)
@@ -102,7 +102,7 @@ class hybrid_step {
   std::array<std::unique_ptr<kernels::graph>, turns> graphs_;
 };
 
-/// What the first steps lead to.
+/// The results of the first steps.
 struct outcome {
   double loss = 0;
   double moved = 0;

@@ -1,4 +1,4 @@
-// Tables: a copy as their limit, the lookup of bags, and the update with bags' gradients.
+// Tables: a copy as their limit, the lookup of bags, and the update with the bags' gradients.
 
 #include <fmt/format.h>
 
@@ -101,7 +101,7 @@ void measure_update(kernels::stream& on, const sizes& s, const report& to, const
 
   call(0);
   const std::int64_t row = from.indices(0).back();
-  // Both sum the same few gradients in float32, and then round a few times more.
+  // Both sum the same few gradients in float32, and then round a few more times.
   constexpr double update_tolerance = 1e-4;
   expect("update", number_on(on, update.table.data() + static_cast<std::size_t>(row) * dim),
          updated_on_host(from, row, update.constants), update_tolerance);

@@ -1,4 +1,4 @@
-// The sum of float32 of two trainers, of so many bytes. Beside bench/pytorch/collectives.py.
+// The float32 sum of two trainers, for a given number of bytes. Counterpart of bench/pytorch/collectives.py.
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
-// What happens outside of steps. `sampler`: an epoch of rank 0's share, of two, of a million rows, in batches of 1024;
-// `state`: the state_dict of a linear layer of 5000 x 5000, 100 MB, into a safetensors file of the current folder, out
-// of it, and into the layer. Beside bench/pytorch/data.py.
+// Work outside of steps. `sampler`: an epoch of rank 0's share (of two ranks) of a million rows, in batches of 1024;
+// `state`: writes the state_dict of a linear layer of 5000 x 5000, 100 MB, to a safetensors file in the current folder,
+// reads it, and loads it into the layer. Counterpart of bench/pytorch/data.py.
 
 #include <cstdio>
 #include <string>

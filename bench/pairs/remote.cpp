@@ -1,5 +1,5 @@
-// What is asked of a server, one call after the other: `call`, a method that does nothing; `forward`, 256 bags of 8
-// rows of a table of 100,000 x 64, without gradients. Beside bench/pytorch/remote.py.
+// Requests to a server, one call after the other: `call`, a method that does nothing; `forward`, 256 bags of 8 rows of
+// a table of 100,000 x 64, without gradients. Counterpart of bench/pytorch/remote.py.
 
 #include <string>
 #include <vector>

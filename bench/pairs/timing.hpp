@@ -1,5 +1,5 @@
-// What the programs of this folder share: each measures one thing, chosen by `--what`, and prints it with the
-// microseconds that it took, as the scripts of bench/pytorch do.
+// Shared by the programs of this folder: each measures one thing, chosen by `--what`, and prints it with its duration
+// in microseconds, like the scripts of bench/pytorch.
 
 #pragma once
 
@@ -18,7 +18,7 @@ class stopwatch {
   void at(int repetition) {
     if (repetition == 0) begin_ = clock::now();
   }
-  /// Microseconds for each of them; call when the last one is over.
+  /// Microseconds per repetition; call after the last one.
   double each() const { return std::chrono::duration<double, std::micro>(clock::now() - begin_).count() / count_; }
 
  private:
