@@ -13,7 +13,7 @@ caf::actor_system& the_system() {
   };
   static caf::actor_system& system = []() -> caf::actor_system& {
     caf::core::init_global_meta_objects();
-    // Minutes of the compiler's time if every target did it.
+    // In every target, this would cost the compiler minutes.
     caf::init_global_meta_objects<caf::id_block::troupe>();
     static auto& settings = *new config;
     return *new caf::actor_system(settings);

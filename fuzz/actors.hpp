@@ -1,5 +1,5 @@
-// What targets with actors share: an actor system whose messages are handled by the target itself, in the order in
-// which they were sent, and messages to begin with.
+// Shared by targets with actors: an actor system whose messages the target itself handles, in the order in which they
+// were sent, and messages to start with.
 
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace troupe::fuzz {
 
-/// Made once and never unmade: that would take longer than thousands of inputs. Knows all message types.
+/// Made once and never destroyed: that would take longer than thousands of inputs. Knows all message types.
 caf::actor_system& the_system();
 
 /// Handles all messages.
 void run_all();
 
-/// Actors that are ended with the input.
+/// Actors that end with the input.
 class cast {
  public:
   cast() = default;
@@ -35,7 +35,7 @@ class cast {
     return handle;
   }
 
-  /// Sends `message` as somebody who takes an answer.
+  /// Sends `message` from an actor that handles the answer.
   template <class Answer, class Handle, class Message>
   void ask(const Handle& whom, Message message) {
     spawn([whom, message = std::move(message)](caf::event_based_actor* self) mutable {

@@ -1,8 +1,9 @@
-// The allreduce group of one process of several, fed shares and sums of buckets with any content from the others, while
-// its own ranks send shares that are right: it must answer, wait or end, and never read or write outside of a bucket.
+// The allreduce group of one of several processes receives shares and sums of buckets with arbitrary content from the
+// others, while its own ranks send correct shares: it must answer, wait or end, and never read or write outside a
+// bucket.
 //
-// The first bytes of an input choose who is where; each message after that is a kind and its parts (see input.hpp).
-// Some buckets are so large that they are summed in slices; their numbers are all the same.
+// The first bytes of an input choose the processes and ranks; each further message is a kind and its fields (see
+// input.hpp). Some buckets are so large that they are summed in slices; all their numbers are the same.
 
 #include "actors/allreduce_group.hpp"
 
@@ -16,7 +17,7 @@ namespace troupe::fuzz::allreduce_group_target {
 
 constexpr std::uint64_t run_number = 1;
 constexpr std::size_t messages_max = 24;
-/// Over 64 KiB, so with two processes a bucket that goes in slices: of 8224 and 8216 numbers.
+/// Over 64 KiB, so two processes sum the bucket in slices, of 8224 and 8216 numbers.
 constexpr std::uint64_t large = 16'440;
 constexpr std::uint64_t large_slice = 8'224;
 
@@ -49,7 +50,7 @@ class others {
   }
 
  private:
-  /// Of one of two steps, mostly.
+  /// The header of a message, mostly for one of two steps.
   msg::header next_head() {
     const std::uint8_t odd = from_.byte();
     return {
@@ -62,7 +63,7 @@ class others {
     return one < 240 ? one % trainers_ : static_cast<std::uint32_t>(from_.count());
   }
 
-  /// Numbers of a bucket or of a part of one.
+  /// The number of elements of a bucket or of a part of one.
   std::uint64_t next_count() {
     const std::uint8_t one = from_.byte();
     switch (one % 16) {
@@ -79,7 +80,7 @@ class others {
     }
   }
 
-  /// A consistent column; what is asked for beyond all that is ever sent is left out.
+  /// A consistent column; requests beyond the largest real message are omitted.
   msg::tensor next_tensor() {
     const std::uint8_t odd = from_.byte();
     if (odd % 16 == 15) return {};

@@ -1,12 +1,12 @@
-// Every message type as CAF's binary_deserializer reads it from a control connection: what is read must be written as
-// something that is read as the same. The first two bytes of an input choose the type.
+// Every message type, as CAF's binary_deserializer reads it from a control connection: a message that has been read
+// must be written so that it is read as the same again. The first two bytes of an input choose the type.
 //
-// Only a peer that has proved the run's token gets as far as this. Left out are CAF's own parts:
-//   - its protocol (BASP), the list of types that comes before a message's content, and its own message types;
-//   - binary_deserializer::begin_sequence, which shifts by more than 31 bits when a length has more than five bytes:
-//     undefined behaviour in C++, harmless in the code that compilers make of it, and not ours to mend. In the preset
-//     `fuzz` CAF is not instrumented; for `asan-ubsan` ubsan_suppressions.txt names it.
-// A list's elements each take a byte at least, so a length that lies ends with the input.
+// Only a peer that has proved the run's token can send these. CAF's own parts are omitted:
+//   - its protocol (BASP), the list of types before a message's content, and its own message types;
+//   - binary_deserializer::begin_sequence, which shifts by more than 31 bits if a length has more than five bytes:
+//     undefined behaviour in C++, harmless in compiled code, and not ours to fix. In the preset `fuzz` CAF is not
+//     instrumented; for `asan-ubsan` ubsan_suppressions.txt names it.
+// Each element of a list takes at least one byte, so a false length ends with the input.
 
 #include <caf/detail/meta_object.hpp>
 
@@ -22,7 +22,7 @@ using content = caf::binary_serializer::container_type;
 constexpr caf::type_id_t first = caf::id_block::troupe::begin;
 constexpr std::uint16_t types = caf::id_block::troupe::end - first;
 
-/// A value of a type that is known by its number.
+/// A value of a type given by its id.
 class value {
  public:
   explicit value(caf::type_id_t id)

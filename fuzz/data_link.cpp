@@ -1,5 +1,5 @@
-// A data link whose peer sends any frames: to a parameter server with a table, to an allreduce group, to actors that
-// are not there, and as answers to what was asked. The link must lose the peer or go on.
+// A data link whose peer sends arbitrary frames: to a parameter server with a table, to an allreduce group, to missing
+// actors, and as answers to requests. The link must lose the peer or continue.
 //
 // An input is a sequence of frames (scripted_link.hpp).
 
@@ -63,7 +63,7 @@ class process {
     for (std::size_t i = 0; i < frames_max && !from.empty() && !wire_->closed(); ++i) {
       const auto [kind, body] = scripted_frame(from);
       wire_->receive(kind, body);
-      // A request's number becomes the id of a CAF message, the higher bits of which mark streams and answers.
+      // A request's number becomes the id of a CAF message, whose higher bits mark streams and answers.
       const bool marked = kind == links::link::first_user_kind && body.size() >= sizeof(std::uint64_t) &&
                           links::number_at<std::uint64_t>(body, 0) >> 59 != 0;
       must(wire_->closed() || !marked, "a number that is no request's is taken");
@@ -101,7 +101,7 @@ std::vector<std::pair<std::string, bytes>> seeds() {
     all.emplace_back(name, one);
     together.insert(together.end(), one.begin(), one.end());
     if (name == "rows") all.emplace_back("answer", framed(answer_kind, {1, 0}, content));
-    // Bits that CAF takes for marks of its own: the message is one of a stream, or an answer.
+    // Bits that CAF uses as marks: the message belongs to a stream, or is an answer.
     if (name == "committed") {
       all.emplace_back("request_number_of_a_stream",
                        framed(message_kind, {3ULL << 60 | 1, actors::server_number(0)}, content));

@@ -1,4 +1,4 @@
-// Addresses, which peers give as text: what is read must be read again from how it is written.
+// Addresses that peers send as text: a parsed address must be parsed again from its own text.
 
 #include "links/endpoint.hpp"
 

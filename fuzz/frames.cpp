@@ -1,8 +1,8 @@
-// Frames as they come from a socket: header, frame reader and digest. However the bytes are cut, the same frames must
-// come, each of them within the limit, and then the same fault.
+// Frames as they arrive from a socket: header, frame reader and digest. For any division of the bytes into pieces, the
+// same frames must come, each within the limit, and then the same fault.
 //
 // The first byte of an input says whether frames carry digests, the second how large the pieces are, the third how many
-// KiB of zeros follow the rest, so that short inputs reach the frames that are too large for the reader's buffer.
+// KiB of zeros follow, so that short inputs reach frames that exceed the reader's buffer.
 
 #include "base/digest.hpp"
 #include "links/frame.hpp"

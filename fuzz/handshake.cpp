@@ -1,8 +1,8 @@
-// Both roles of the handshake, fed by a peer that may say anything, and that knows the token when it wants to: else
-// nothing would come behind the proof.
+// Both roles of the handshake, with a peer that may send anything, and that can use the token: otherwise no input would
+// pass the proof.
 //
-// The first byte of an input chooses the role (1: acceptor), whether the peer proves the token (2), whether its first
-// words are right (4) and whether it is welcome (8); the rest is what it says.
+// The first byte of an input chooses the role (1: acceptor), whether the peer proves the token (2), whether its
+// greeting is correct (4) and whether it is welcome (8); the rest is what it sends.
 
 #include "base/result.hpp"
 #include "links/handshake_role.hpp"
@@ -57,7 +57,7 @@ class peer {
  private:
   bool is(flags one) const { return (flags_ & one) != 0; }
 
-  /// As many bytes as wanted, if there are as many.
+  /// The peer's next bytes: the correct ones if the flags say so, else up to `want` bytes of the input.
   bytes next_words(int turn, std::size_t want) {
     bytes said;
     if (turn == 0 && is(greets)) {

@@ -1,4 +1,4 @@
-// Hellos: what decodes must encode to the same bytes, and the comparison with our own must take any.
+// Hellos: a decoded hello must encode to the same bytes, and the comparison with our own must accept any.
 
 #include "links/hello.hpp"
 
@@ -6,7 +6,7 @@
 
 namespace troupe::fuzz::hello_target {
 
-/// As `introduction` makes it, with fewer messages.
+/// Like that of `introduction`, with fewer messages.
 const links::hello mine = {{"purpose", "control"},
                            {"session", "session"},
                            {"version", "0.1.0"},

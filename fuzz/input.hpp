@@ -1,5 +1,5 @@
-// An input taken as a sequence of small numbers: how targets build messages whose parts mostly fit together. What is
-// asked for beyond its end is 0.
+// An input as a sequence of small numbers, from which targets build messages whose fields mostly match. Past its end
+// all numbers are 0.
 
 #pragma once
 
@@ -22,7 +22,7 @@ class input {
 
   std::uint8_t byte() { return number<std::uint8_t>(); }
 
-  /// A number of all its bits.
+  /// A number with arbitrary bits.
   template <class T>
   T number() {
     static_assert(std::is_unsigned_v<T>);
@@ -32,10 +32,10 @@ class input {
     return x;
   }
 
-  /// In [0, limit), of one byte.
+  /// A number in [0, limit), from one byte.
   std::uint32_t below(std::uint32_t limit) { return byte() % limit; }
 
-  /// Mostly small; of one byte, but for those that choose a number at the edge of something.
+  /// Mostly a small number, from one byte; some bytes choose a number at the edge of a range.
   std::uint64_t count() {
     constexpr std::uint8_t edges_begin = 246;
     constexpr std::array<std::uint64_t, 10> edges = {
@@ -45,7 +45,7 @@ class input {
     return one < edges_begin ? one : edges[one - edges_begin];
   }
 
-  /// The next `size` bytes, or as many as there are.
+  /// The next `size` bytes, or fewer at the end.
   std::span<const std::byte> take(std::size_t size) {
     const auto front = rest_.first(std::min(size, rest_.size()));
     rest_ = rest_.subspan(front.size());

@@ -1,5 +1,5 @@
-// The bodies of frames on data links, as messages and as failures: what is read must be written as something that is
-// read as the same, and no blob may lie outside the body.
+// The bodies of frames on data links, as messages and as failures: a message that has been read must be written so that
+// it is read as the same again, and no blob may lie outside the body.
 
 #include "protocol/message_frame.hpp"
 
@@ -10,7 +10,7 @@
 
 namespace troupe::fuzz::message_frame_target {
 
-/// Exactly as large as the body and aligned as a link aligns it, so that a sanitizer sees who reads beyond it.
+/// Returns memory of exactly the body's size, aligned like a link's, so that a sanitizer detects reads past it.
 msg::blob body_of(std::span<const std::byte> all) {
   constexpr std::align_val_t alignment{64};
   auto* memory = static_cast<std::byte*>(::operator new(std::max<std::size_t>(all.size(), 1), alignment));
@@ -25,7 +25,7 @@ msg::lookup lookup_of(const msg::blob& bags) {
   return made;
 }
 
-/// Reads a body as the first frame of a link, and as one behind a lookup.
+/// Reads a body as the first frame of a link, and as one after a lookup.
 void read_among_others(const msg::blob& body) {
   const msg::blob bags = msg::blob::own(std::vector<std::int64_t>(200, 3));
   for (const bool is_first : {true, false}) {
@@ -74,7 +74,7 @@ void run(std::span<const std::byte> given) {
         protocol::from_frame(body_of(joined(*protocol::to_frame(read->first, read->second, {.narrows = narrows}))));
     must(again && again->first.request == read->first.request && again->first.actor == read->first.actor,
          "a message is written as none");
-    // Bits, since NaN is not equal to itself.
+    // Compares bytes, since NaN is not equal to itself.
     must(joined(*protocol::to_frame(again->first, again->second)) == joined(*written),
          "a message is written as another one");
   }

@@ -1,10 +1,10 @@
-// The parameter server, fed hot messages with any content: it must answer, park, refuse or end, and never read outside
-// of a message or of its table.
+// The parameter server, which receives hot messages with arbitrary content: it must answer, park, refuse or end, and
+// never read outside a message or its table.
 //
-// The first bytes of an input choose the run's rules and the table; each message after that is a kind, a head and its
-// parts, of numbers that mostly fit (see input.hpp). The blobs are exactly as long as what they hold, so that a
-// sanitizer sees who reads beyond them. Left out are `instantiate` with arguments of the peer's and the messages that
-// name files: only the master sends them.
+// The first bytes of an input choose the run's settings and the table; each further message is a kind, a head and its
+// fields, of numbers that mostly match (see input.hpp). Blobs are exactly as long as their contents, so that a
+// sanitizer detects reads past them. `instantiate` with the peer's arguments and messages that name files are omitted:
+// only the master sends them.
 
 #include "actors/parameter_server.hpp"
 
@@ -64,7 +64,7 @@ class peer {
 
   msg::header head(std::uint64_t step) { return {run_number, step, 9, 0, ++sequence_, 0}; }
 
-  /// One message in sixteen is of any run, with any sequence.
+  /// One message in sixteen is for any run, with any sequence.
   msg::header next_head() {
     const std::uint8_t odd = from_.byte();
     msg::header one = head(from_.count());
@@ -126,7 +126,7 @@ class peer {
     return one < 240 ? static_cast<float>(one) / 8 - 10 : std::bit_cast<float>(from_.number<std::uint32_t>());
   }
 
-  /// Up to 7 numbers, now and then with bytes that make no whole one.
+  /// Up to 7 numbers, sometimes with bytes that do not form a whole one.
   msg::blob next_numbers(std::uint32_t limit) {
     const std::uint8_t shape = from_.byte();
     std::vector<std::int64_t> numbers(shape % 8);
@@ -140,7 +140,7 @@ class peer {
     return msg::blob::own(std::move(all));
   }
 
-  /// Offsets that ascend from 0, mostly.
+  /// Offsets, mostly ascending from 0.
   msg::blob next_offsets(std::size_t indices) {
     const std::uint8_t shape = from_.byte();
     if (shape % 4 == 0) return {};
@@ -167,7 +167,7 @@ class peer {
     return bags;
   }
 
-  /// Consistent, as one that has been decoded is; its shape fits, mostly.
+  /// Consistent, like a decoded tensor; its shape mostly matches.
   msg::tensor next_tensor(std::size_t rows) {
     const std::uint8_t odd = from_.byte();
     const dtype type = odd < 128 ? dtype::f32 : next_dtype();

@@ -1,10 +1,10 @@
 // The fuzz targets without libFuzzer: replays files, then a fixed number of mutations of them, drawn from a fixed seed.
-// So what fuzzing has found is tested by every compiler and sanitizer.
+// So every compiler and sanitizer tests what fuzzing has found.
 //
 //   fuzz_replay TARGET FOLDER [MUTATIONS]     replays the files of FOLDER in the order of their names
 //   fuzz_replay TARGET --make-corpus FOLDER   writes the target's seeds there
 //
-// If an input ends the process, it is left in the working directory as crash-NAME.
+// An input that ends the process is written to the working directory as crash-NAME.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 
 #include "fuzz/target.hpp"
 
-// There with a sanitizer.
+// Defined only with a sanitizer.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*)());
 
 namespace troupe::fuzz {
@@ -33,7 +33,7 @@ const bytes* current = nullptr;
 std::string crash_file;
 const target* chosen = nullptr;
 
-/// Only calls that a signal handler may make.
+/// Makes only calls that a signal handler may make.
 void keep_current() {
   if (current == nullptr) return;
   const int file = ::open(crash_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -53,7 +53,7 @@ void on_signal(int number) {
 
 void feed(const bytes& one) {
   current = &one;
-  // A copy of exactly its size, so that a sanitizer sees who reads beyond it.
+  // A copy of exactly its size, so that a sanitizer detects reads past it.
   const bytes copy(one);
   chosen->run(copy);
   current = nullptr;
@@ -111,7 +111,7 @@ class mutator {
     }
   }
 
-  /// A number of 1, 2, 4 or 8 bytes at the edge of something.
+  /// Writes a number of 1, 2, 4 or 8 bytes at the edge of a range.
   void put_edge(bytes& one, std::size_t at) {
     const std::uint64_t bit = std::uint64_t{1} << below(64);
     const std::uint64_t edges[] = {bit, bit - 1, bit + 1, ~bit, ~std::uint64_t{0}, 0};

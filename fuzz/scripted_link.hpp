@@ -1,7 +1,7 @@
-// A link to a peer that says what an input says.
+// A link whose peer sends what an input says.
 //
-// Such an input is a sequence of frames: a kind (0: the first that is a user's), the length of its body (2 bytes), and
-// the body. Each lies in memory of its own, aligned as a link aligns it.
+// The input is a sequence of frames: a kind (0: the first user kind), the length of its body (2 bytes), and the body.
+// Each frame has separate memory, aligned like a link's.
 
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace troupe::fuzz {
 
-/// Hands over what the peer is said to have sent, and forgets what is sent to it.
+/// Delivers the peer's frames, and drops what is sent to it.
 class scripted_link final : public links::link {
  public:
   void start(callbacks what) override { callbacks_ = std::move(what); }
@@ -39,7 +39,7 @@ class scripted_link final : public links::link {
   links::endpoint remote_address() const override { return {}; }
 
   bool closed() const { return closed_; }
-  /// Lets go of whom it would call, as a link that has ended.
+  /// Releases its callbacks, like a link that has ended.
   void forget() { callbacks_ = {}; }
   void receive(std::uint8_t kind, std::span<const std::byte> body) {
     auto memory = links::frame_memory(body.size());
@@ -64,7 +64,7 @@ struct scripted_frame {
   std::span<const std::byte> body;
 };
 
-/// A frame as it stands in an input; `kind` counts from the first that is a user's.
+/// A frame as encoded in an input; `kind` counts from the first user kind.
 inline bytes framed(std::uint8_t kind, std::span<const std::byte> body) {
   bytes one;
   links::append_number(one, kind);

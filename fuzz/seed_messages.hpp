@@ -1,4 +1,4 @@
-// One message of each type that travels over data links, as a run with a table of two columns would send them.
+// One message of each type that is sent over data links, as in a run with a table of two columns.
 
 #pragma once
 

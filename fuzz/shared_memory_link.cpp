@@ -1,7 +1,7 @@
-// A link whose peer sends any frames about its shared memory: the link must lose the peer or go on, and show no bytes
-// from outside of that memory.
+// A link whose peer sends arbitrary frames about its shared memory: the link must lose the peer or continue, and must
+// not deliver bytes from outside that memory.
 //
-// The first byte of an input says whether the peer has offered a memory that is there; a sequence of frames follows
+// The first byte of an input says whether the peer has offered an existing memory; a sequence of frames follows
 // (scripted_link.hpp).
 
 #include "links/shared_memory_link.hpp"

@@ -1,8 +1,8 @@
-// What a fuzz target gives, in the namespace NAME_target of NAME.cpp: `run`, which takes an input, and `seeds`, made
-// from real messages. In the preset `fuzz` each is a program with libFuzzer; everywhere else they are one program with
-// replay.cpp, which feeds each its corpus and a fixed number of mutations of that.
+// A fuzz target defines, in the namespace NAME_target of NAME.cpp, `run`, which handles an input, and `seeds`, made
+// from real messages. In the preset `fuzz` each is a libFuzzer program; otherwise they form one program with
+// replay.cpp, which runs each with its corpus and a fixed number of mutations.
 //
-// A target aborts when something that must hold does not.
+// A target aborts when an invariant is violated.
 
 #pragma once
 
@@ -21,12 +21,12 @@ using bytes = std::vector<std::byte>;
 
 struct target {
   const char* name;
-  /// Inputs to begin with, each with the name of its file: what `--make-corpus` writes.
+  /// Initial inputs, each with its file's name: the output of `--make-corpus`.
   std::vector<std::pair<std::string, bytes>> (*seeds)();
   void (*run)(std::span<const std::byte> given);
 };
 
-/// Ends the process, as a crash would, if `holds` is false.
+/// Ends the process like a crash if `holds` is false.
 inline void must(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: %s\n", what);
@@ -44,7 +44,7 @@ inline std::span<const std::byte> as_bytes(const std::uint8_t* data, std::size_t
     return 0;                                                                         \
   }
 #else
-/// All targets of the program; filled before `main`.
+/// All targets of the program; complete before `main`.
 std::vector<target>& targets();
 
 struct registration {

@@ -1,4 +1,4 @@
-// The glance at the unencrypted beginning of TLS: however the bytes are cut, it must come to the same judgement.
+// The check of TLS's unencrypted beginning must give the same result for any division of the bytes into pieces.
 //
 // The first byte of an input is the size of the pieces.
 
@@ -13,7 +13,7 @@
 
 namespace troupe::fuzz::tls_opening_target {
 
-/// What a client of OpenSSL says first.
+/// The first message of an OpenSSL client.
 bytes client_hello() {
   SSL_CTX* context = SSL_CTX_new(TLS_client_method());
   SSL* client = SSL_new(context);

@@ -1,4 +1,4 @@
-// What users write: filters, patterns and names of messages; whatever it is, it is read or refused at once.
+// Users' filters, patterns and message names: each is accepted or refused at once.
 
 #include "analysis/causality.hpp"
 #include "analysis/message_id.hpp"

@@ -1,6 +1,6 @@
-// Files of traces: whatever lies in them, reading them and asking every question ends, and takes little memory. An
-// input says how to make files of up to four processes, so that most of its bytes decide on records, not on what every
-// file has in common.
+// Trace files: for any content, reading them and every query end, and need little memory. An input describes how to
+// make files of up to four processes, so that most of its bytes decide about records, not about the parts that all
+// files share.
 
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
@@ -26,17 +26,17 @@ namespace troupe::fuzz::trace_reader_target {
 
 using namespace analysis;
 
-/// What an input is made of: parts of files, each begun by one of these.
+/// The parts of files in an input; each begins with one of these.
 enum class part : std::uint8_t {
-  end,       ///< of this file
+  end,       ///< ends this file
   metadata,  ///< length (2), text
-  head,      ///< offset (2), number (8): overwrites what is there
+  head,      ///< offset (2), number (8): overwrites earlier bytes
   actor,  ///< number, state, name (4), step, message: sender, sequence; 0 or 1: since when; requests: sender, sequence
-  chunk,  ///< number, moment (2), how many records; each as `record_of` takes it
-  raw,    ///< length (2), bytes: as a chunk
-  contents,  ///< length (2), bytes: as contents of messages
-  block,     ///< kind, size that it claims to have, length (2), bytes, packed already
-  cut,       ///< how many bytes (2) the file ends early
+  chunk,  ///< number, moment (2), number of records; then the records as `record_of` reads them
+  raw,    ///< length (2), bytes: a chunk's raw content
+  contents,  ///< length (2), bytes: message contents
+  block,     ///< kind, claimed size, length (2), bytes, already packed
+  cut,       ///< by how many bytes (2) the file is truncated
   count
 };
 
@@ -267,7 +267,7 @@ void ask_everything(const trace::recording& run) {
   analysis::diff_json(run, run, none);
 }
 
-/// The opposite of what reads inputs: writes what a seed is made of.
+/// The inverse of reading an input: writes the bytes of a seed.
 class seed {
  public:
   seed& byte(std::size_t x) {
@@ -281,7 +281,7 @@ class seed {
     return *this;
   }
   seed& begin(part x) { return byte(static_cast<std::size_t>(x)); }
-  /// A handled message; ids as sender and sequence.
+  /// A handled message; ids are sender and sequence.
   seed& handled(std::size_t flags, std::size_t actor, std::size_t type, std::size_t when, std::array<std::size_t, 2> id,
                 std::array<std::size_t, 2> cause, std::size_t step) {
     record(trace::kind::handled, flags, actor, type, when, id, cause, step);
