@@ -1,5 +1,5 @@
-// Calls of many clients, joined on the server to one: 64 clients with one row each for a layer of 512 x 512, whose
-// matrix is then read once for all of them.
+// Joins the calls of many clients on the server: 64 clients with one row each for a layer of 512 x 512, whose matrix is
+// then read once for all of them.
 
 #include <cstdio>
 #include <troupe/troupe.hpp>
@@ -15,7 +15,7 @@ class scorer final : public remote_object {
     for (std::size_t i = 0; i < w_.size(); ++i) w_[i] = i % 7 - 3.0F;
   }
 
-  /// [n, width] to [n, width]: x times the matrix.
+  /// Multiplies x [n, width] by the matrix; returns [n, width].
   tensor score(const tensor& x) {
     ++calls_;
     tensor y(x.shape());

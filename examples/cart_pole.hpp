@@ -1,5 +1,5 @@
-// The classic control problem: a cart on a rail carries a pole, and pushes to the left and to the right are to keep the
-// pole up. Physics and limits are those of Gym's CartPole-v1, in double precision.
+// The classic control problem: a cart on a rail carries a pole; pushes to the left and right have to keep it upright.
+// Physics and limits are those of Gym's CartPole-v1, in double precision.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace reinforce {
 
-/// Returns a number from 0 to below 1, which depends on these four numbers only.
+/// Returns a number in [0, 1) that depends only on these four numbers.
 inline double uniform(std::uint64_t seed, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   std::uint64_t x = seed;
   for (const std::uint64_t more : {a, b, c}) {
-    x += more + 0x9E3779B97F4A7C15U;  // then the finalizer of SplitMix64
+    x += more + 0x9E3779B97F4A7C15U;  // followed by the finalizer of SplitMix64
     x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
     x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
     x ^= x >> 31U;
@@ -22,15 +22,15 @@ inline double uniform(std::uint64_t seed, std::uint64_t a, std::uint64_t b, std:
   return (x >> 11U) * 0x1p-53;
 }
 
-/// An episode: until the pole or the cart is beyond its limit, or for 500 steps, each of which gives a reward of 1.
+/// An episode: until the pole or the cart exceeds its limit, or for 500 steps; each step gives a reward of 1.
 class cart_pole {
  public:
   static constexpr std::size_t features = 4;
   static constexpr std::size_t steps_max = 500;
-  /// The cart's place (m) and velocity, the pole's angle from upright (rad) and angular velocity.
+  /// The cart's position (m) and velocity, the pole's angle from upright (rad) and angular velocity.
   using state = std::array<double, features>;
 
-  /// In a state near the middle, each number uniform in +-0.05.
+  /// Starts near the middle: each number is uniform in +-0.05.
   cart_pole(std::uint64_t seed, std::uint64_t environment, std::uint64_t episode) : now_() {
     for (std::size_t i = 0; i < features; ++i) now_[i] = 0.1 * uniform(seed, environment, episode, i) - 0.05;
   }

@@ -1,4 +1,4 @@
-// Each collective once, by three trainers. Trainer 0 prints what it gets: the same numbers in one process and, with
+// Each collective once, by three trainers. Trainer 0 prints its results: the same numbers in one process and, with
 // --processes, in several.
 
 #include <cstdio>
@@ -30,7 +30,7 @@ task<> meet(trainer me) {
   const tensor announced = co_await all.broadcast(mine, 2);
   const std::vector<tensor> gathered = co_await all.gather(mine, 0);  // empty for trainers 1 and 2
   const std::vector<tensor> parts = {row({7}), row({8}), row({9})};
-  const tensor part = co_await all.scatter(parts, 1);  // of trainer 1's
+  const tensor part = co_await all.scatter(parts, 1);  // from trainer 1's
 
   all.send(mine, (me.rank() + 1) % 3);
   const tensor before = co_await all.recv((me.rank() + 2) % 3);
@@ -41,7 +41,7 @@ task<> meet(trainer me) {
     ends = co_await without_one.all_reduce(mine);
   }
 
-  auto first = all.all_reduce(mine, reduce_op::min);  // two under way at once
+  auto first = all.all_reduce(mine, reduce_op::min);  // two in progress at once
   auto second = all.all_reduce(six);
   const tensor sum_of_six = co_await std::move(second);
   const tensor smallest = co_await std::move(first);

@@ -1,4 +1,4 @@
-// A layer of one's own in a network: checked against differences of its forward pass, then trained.
+// A custom layer in a network: checked against differences of its forward pass, then trained.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ class swish final : public nn::module {
     if (of.parameters) std::ranges::fill(of.parameters[0], 0.0F);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float s = gate(numbers, i);
-      const float slope = x[i] * s * (1 - s);  // of the output by beta * x
+      const float slope = x[i] * s * (1 - s);  // derivative of the output by beta * x
       if (of.input) of.input[i] = of.output[i] * (s + slope * numbers.parameters[0][i % features_]);
       if (of.parameters) of.parameters[0][i % features_] += of.output[i] * slope * x[i];
     }

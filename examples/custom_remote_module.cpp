@@ -1,5 +1,5 @@
-// A module of one's own on a server, which is no embedding: three trainers train one gate together, in front of a layer
-// that each has a replica of. Then its state is saved, loaded into another one on the last server, and that is used.
+// A custom module on a server, other than an embedding: three trainers train one gate together, in front of a layer
+// that each has a replica of. Then its state is saved and loaded into another gate on the last server, which is used.
 
 #include <cmath>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 using namespace troupe;
 
-/// y = x * sigmoid(w), element by element.
+/// y = x * sigmoid(w), elementwise.
 class gate final : public nn::module {
  public:
   struct options {
@@ -48,7 +48,7 @@ class gate final : public nn::module {
 };
 const registered<gate> gates("gate");
 
-/// Four samples: the class is whether the first feature is positive; the others are noise.
+/// Four samples: the class says whether the first feature is positive; the other features are noise.
 tensor inputs(std::uint32_t rank, std::uint64_t step, std::vector<std::int64_t>& classes) {
   std::vector<float> x(4 * 8);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -74,7 +74,7 @@ task<> train(trainer me, remote_module<gate> first) {
   }
   if (me.rank() != 0) co_return;
 
-  const auto state = co_await first.state_dict();  // as of the last optimizer step
+  const auto state = co_await first.state_dict();  // after the last optimizer step
   auto other = co_await me.server(me.servers() - 1).make<gate>({.features = 8});
   co_await other.load_state_dict(state);
   const tensor x = inputs(0, 1000, classes);

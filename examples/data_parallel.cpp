@@ -1,5 +1,5 @@
-// A network alone, without a server: two trainers, each with data of its own, of which one has less. A batch comes in
-// two parts, whose gradients are added up and exchanged once.
+// A network without a server: two trainers, each with its own data, one with less than the other. A batch has two
+// parts, whose gradients are summed and exchanged once.
 
 #include <cstdio>
 #include <troupe/troupe.hpp>
@@ -7,8 +7,8 @@
 
 using namespace troupe;
 
-constexpr int parts = 2;    // of a batch
-constexpr int samples = 4;  // of a part
+constexpr int parts = 2;    // per batch
+constexpr int samples = 4;  // per part
 constexpr int epochs = 20;
 
 struct data {
@@ -16,7 +16,7 @@ struct data {
   tensor y = tensor({samples, 1});
 };
 
-/// The product of two numbers between 0 and 1.
+/// Inputs are two numbers between 0 and 1; the target is their product.
 data make_part(std::uint32_t rank, int number) {
   data made;
   for (int i = 0; i < samples; ++i) {
@@ -30,7 +30,7 @@ data make_part(std::uint32_t rank, int number) {
   return made;
 }
 
-/// The mean loss of 16 parts that nobody trains with.
+/// The mean loss of 16 parts that are not used for training.
 double evaluate(trainer me, const data_parallel& model) {
   double sum = 0;
   for (int part = 0; part < 16; ++part) {
@@ -53,7 +53,7 @@ task<> train(trainer me) {
       const data now = make_part(me.rank(), batch * parts + part);
       co_await context.backward(nn::mse_loss(context, model(context, now.x), now.y), 1.0 / parts);
     }
-    co_await optimizer.step(context);  // a trainer without data counts in no mean
+    co_await optimizer.step(context);  // a trainer without data does not count in the mean
   }
   if (me.rank() == 0) std::printf("loss %.6f before, %.6f after\n", before, evaluate(me, model));
 }

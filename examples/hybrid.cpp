@@ -1,5 +1,5 @@
 // PyTorch's tutorial "Combining Distributed DataParallel with Distributed RPC Framework": a table of rows on a
-// parameter server, and two trainers with a linear layer each, kept equal by allreduce.
+// parameter server, and two trainers with a linear layer each, kept equal by all-reduce.
 
 #include <cstdio>
 #include <troupe/troupe.hpp>

@@ -1,5 +1,5 @@
-// A small convolutional network: two trainers learn to tell stripes of three directions in noisy images. Batch
-// normalisation's running statistics are trainer 0's on both; the evaluation uses them.
+// A small convolutional network: two trainers learn to distinguish stripes of three directions in noisy images. Both
+// use trainer 0's running statistics of batch normalisation; the evaluation uses them.
 
 #include <algorithm>
 #include <cmath>
@@ -10,14 +10,14 @@
 using namespace troupe;
 
 constexpr int side = 12;
-constexpr int samples = 32;  // of a batch
+constexpr int samples = 32;  // per batch
 
 struct images {
   tensor x = tensor({samples, 1, side, side});
   std::vector<std::int64_t> classes = {};
 };
 
-/// Stripes across, along, or aslant, from anywhere and of any width, under noise of about their own size.
+/// Horizontal, vertical or diagonal stripes with random offset and width, and noise of about the same amplitude.
 images make_images(std::uint64_t number) {
   images made;
   std::uint64_t state = number * 2654435761 + 1;
@@ -39,7 +39,7 @@ images make_images(std::uint64_t number) {
   return made;
 }
 
-/// The share of images that get their class, among 20 batches that nobody trains with.
+/// The share of correctly classified images in 20 batches that are not used for training.
 double accuracy_of(trainer me, const data_parallel& model) {
   int right = 0;
   for (std::uint64_t number = 0; number < 20; ++number) {

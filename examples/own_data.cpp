@@ -1,6 +1,6 @@
-// A data set of one's own. A sampler deals out the numbers of its rows, every epoch in another order; threads that have
-// nothing else to do make batches of them, as they would read them. Here the rows are points of a spiral with two arms,
-// to be told apart.
+// A custom data set. A sampler distributes the row numbers, in a different order each epoch; idle threads make batches
+// of them, as they would read real rows. The rows are points of a spiral with two arms, which the model learns to
+// distinguish.
 
 #include <cmath>
 #include <cstdio>
@@ -13,7 +13,7 @@ struct spiral {
   static constexpr std::uint64_t rows = 600;
   static constexpr std::uint64_t test_rows = 200;
 
-  /// Samples of these rows, and their arms.
+  /// The points of these rows, and their arms.
   struct batch {
     tensor points;
     std::vector<std::int64_t> arms;
@@ -32,8 +32,8 @@ struct spiral {
   }
 };
 
-/// The share of points between the rows that the model gives to the right arm: every trainer looks at some, then they
-/// add up what they have found.
+/// The share of points between the rows that the model assigns to the right arm: every trainer checks some, then they
+/// sum their counts.
 task<double> accuracy(trainer me, const data_parallel& model) {
   std::vector<std::int64_t> rows;
   for (std::int64_t i = me.rank(); i < std::int64_t{spiral::test_rows}; i += me.trainers()) rows.push_back(3 * i);

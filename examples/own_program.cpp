@@ -1,5 +1,5 @@
-// The program `troupe` with a layer, a loss, metrics, an optimizer and a data set of one's own, which jobs name as
-// "swish", "focal", "brier", "f1", "lion" and "ratings". Without arguments it trains a small job with all of them.
+// The program `troupe` with a custom layer, loss, metrics, optimizer and data set, which jobs name as "swish", "focal",
+// "brier", "f1", "lion" and "ratings". Without arguments it trains a small job with all of them.
 
 #include <cmath>
 #include <memory>
@@ -8,7 +8,7 @@
 
 using namespace troupe;
 
-/// What a job file gives the layer.
+/// The layer's options in a job file.
 struct swish_options {
   static constexpr const char* kind = "swish";
   double beta = 1;
@@ -47,7 +47,7 @@ class swish final : public nn::module {
   double beta_;
 };
 
-/// The focal loss of Lin and others (2017) with gamma 2, of a logit: (1 - p)^2 times the cross-entropy, where p is the
+/// The focal loss of Lin et al. (2017) with gamma 2, for a logit: (1 - p)^2 times the cross-entropy, where p is the
 /// probability of the true class.
 double focal(const nn::loss_sample& sample) {
   const double sign = sample.targets[0] > 0.5F ? 1 : -1;
@@ -64,7 +64,7 @@ double brier(const nn::metric_sample& row) {
   return error * error;
 }
 
-/// F1 of predicting class 1 where the logit is positive, 2 TP / (2 TP + FP + FN), from two sums.
+/// F1 of predicting class 1 for positive logits, 2 TP / (2 TP + FP + FN), from two sums.
 nn::metric_of_sums f1() {
   return {.sums = 2,
           .add =
@@ -77,8 +77,8 @@ nn::metric_of_sums f1() {
           .result = [](std::span<const double> sums, std::uint64_t) { return sums[0] / (sums[0] + sums[1]); }};
 }
 
-/// Ratings of films: people and films have one of three tastes each, and those of the same taste match. A row
-/// is a number, of which person and film are made; "ratings:N" has N of them.
+/// Ratings of films: people and films have one of three tastes each, and match if these are equal. A row's person and
+/// film are derived from its number; "ratings:N" has N rows.
 class ratings final : public nn::own_data {
  public:
   explicit ratings(const std::string& rows) : rows_(rows.empty() ? 20'000 : std::stoull(rows)) {}
@@ -105,7 +105,7 @@ class ratings final : public nn::own_data {
   std::uint64_t rows_;
 };
 
-/// What jobs give the optimizer.
+/// The optimizer's options in a job.
 struct lion_options {
   double beta1 = 0.9;
   double beta2 = 0.99;
@@ -122,8 +122,7 @@ struct lion_options {
   }
 };
 
-/// Lion of Chen and others (2023): each weight goes as far as the learning rate says, in the direction of a mean of its
-/// gradients.
+/// Lion of Chen et al. (2023): each weight moves by the learning rate, in the direction of a mean of its gradients.
 class lion final : public nn::own_optimizer {
  public:
   using options = lion_options;

@@ -1,5 +1,5 @@
-// Local SGD: each trainer trains a model of its own on its own data, and every ten steps all go on from the mean of
-// their parameters. They exchange a tenth of what data_parallel would.
+// Local SGD: each trainer trains its own model on its own data, and every ten steps all continue from the mean of their
+// parameters. They exchange a tenth of what data_parallel would.
 
 #include <cmath>
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 using namespace troupe;
 
-/// Points of a plane, and the side of a line, another one for each trainer, that they are on.
+/// Points of a plane, and the side of a line on which each lies; every trainer has a different line.
 void draw(std::uint32_t rank, int step, tensor& points, std::vector<std::int64_t>& sides) {
   for (std::size_t i = 0; i < sides.size(); ++i) {
     const double angle = 0.7 * i + 0.1 * step + rank;

@@ -1,5 +1,5 @@
-// The classic parameter server: dense weights on a server, which workers pull, and push gradients to, without waiting
-// for each other (HogWild). Linear regression: the server finds w of y = w x.
+// The classic parameter server: dense weights on a server; workers pull them and push gradients, without waiting for
+// each other (HogWild). Linear regression: the server finds w of y = w x.
 
 #include <cstdio>
 #include <troupe/troupe.hpp>
@@ -54,7 +54,7 @@ task<> work(trainer me, remote_module<weights> server) {
   std::vector<float> grad(size);
   for (int step = 0; step < pushes; ++step) {
     const tensor w = co_await server.call(&weights::pull);
-    // One sample: x is 1 at one place, y = w x of the true weights 1, 2, 3, ...
+    // One sample: x is 1 at one index and 0 elsewhere, y = w x with the true weights 1, 2, 3, ...
     const std::size_t place = (step + me.rank() * 3) % size;
     grad.assign(size, 0);
     grad[place] = w.as<float>()[place] - (place + 1);

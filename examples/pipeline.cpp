@@ -1,6 +1,6 @@
-// A network in stages, each on a trainer of its own: a batch passes through them in micro-batches, so that all stages
-// work at the same time. Whatever the number of stages, with gpipe and 1f1b the digest is that of the whole network.
-// With pipedream whole batches overlap: a stage learns with weights that are some steps old, and never waits.
+// A network in stages, each on its own trainer: a batch passes through them in micro-batches, so that all stages work
+// at the same time. With gpipe and 1f1b, the digest is that of the whole network for any number of stages. With
+// pipedream whole batches overlap: a stage learns with weights that are some steps old, and never waits.
 //
 //   pipeline --stages 3 --replicas 2 --schedule gpipe --micro-batches 8 --processes
 //   pipeline --stages 3 --schedule pipedream
@@ -14,8 +14,8 @@
 
 using namespace troupe;
 
-constexpr std::size_t samples = 16;  // of a batch
-constexpr std::size_t side = 8;      // of an image
+constexpr std::size_t samples = 16;  // per batch
+constexpr std::size_t side = 8;      // image height and width
 
 struct settings {
   std::uint64_t stages = 2;
@@ -25,7 +25,7 @@ struct settings {
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
 };
 
-/// A convolutional network, cut into as many stages as are asked for.
+/// A convolutional network, split into `count` stages.
 std::vector<nn::sequential> make_stages(std::size_t count) {
   const nn::sequential network(
       nn::conv2d({.in_channels = 1, .out_channels = 8, .kernel = 3, .padding = 1}), nn::relu(), nn::max_pool2d(2, 2),
@@ -39,8 +39,8 @@ std::vector<nn::sequential> make_stages(std::size_t count) {
   return stages;
 }
 
-/// Images with a bright square in one of four corners, and in which one. A function of step and replica, so that all
-/// stages of a replica have the same.
+/// Images with a bright square in one of four corners, and the corners' numbers. Depends on step and replica only, so
+/// that all stages of a replica get the same batch.
 std::pair<tensor, std::vector<std::int64_t>> make_batch(std::uint64_t step, std::uint32_t replica) {
   tensor images({samples, 1, side, side});
   std::vector<std::int64_t> corners(samples);

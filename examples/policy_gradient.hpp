@@ -1,5 +1,5 @@
-// REINFORCE for two actions: a small network says how probable the second is, and learns from whole episodes that many
-// environments play at the same time.
+// REINFORCE for two actions: a small network gives the probability of the second, and learns from whole episodes of
+// many concurrent environments.
 
 #pragma once
 
@@ -14,16 +14,16 @@
 
 namespace reinforce {
 
-/// A network of one hidden layer: the probability of the second action is sigmoid(w2 relu(W1 x + b1) + b2).
+/// A network with one hidden layer: the probability of the second action is sigmoid(w2 relu(W1 x + b1) + b2).
 class policy {
  public:
   static constexpr std::size_t features = cart_pole::features;
   static constexpr std::size_t hidden = 32;
-  /// W1 [features, hidden], b1 [hidden], w2 [hidden], b2, one after the other.
+  /// W1 [features, hidden], b1 [hidden], w2 [hidden] and b2, concatenated.
   static constexpr std::size_t size = (features + 2) * hidden + 1;
   using numbers = std::array<float, size>;
 
-  /// Weights uniform in +-1/sqrt(inputs of the layer).
+  /// Weights are uniform in +-1/sqrt(inputs of the layer).
   explicit policy(std::uint64_t seed) : w_() {
     for (std::size_t i = 0; i < size; ++i) {
       const double inputs = i < (features + 1) * hidden ? features : hidden;
@@ -73,7 +73,7 @@ class policy {
   numbers w_;
 };
 
-/// What one step of all environments that were running then leaves behind: a row for each.
+/// The results of one step of all environments still running: one row each.
 struct played_step {
   std::vector<std::size_t> environments = {};
   std::vector<float> states = {};  ///< [rows, features]
@@ -84,7 +84,7 @@ struct played_step {
   void add_rewards(const std::vector<double>& more) { rewards.insert(rewards.end(), more.begin(), more.end()); }
 };
 
-/// The sums of each environment's rewards.
+/// The sum of each environment's rewards.
 inline std::vector<double> episode_rewards(const std::vector<played_step>& played, std::size_t environments) {
   std::vector<double> sums(environments);
   for (const played_step& step : played)
@@ -92,9 +92,9 @@ inline std::vector<double> episode_rewards(const std::vector<played_step>& playe
   return sums;
 }
 
-/// Turns rewards to come into advantages, step by step, a row each: the discounted return, less its mean over all rows
-/// of that step, and all of it divided by its standard deviation. Episodes that go on together have the same time left,
-/// so the mean is a baseline which knows of the limit of steps.
+/// Turns rewards into advantages, one row per environment and step: the discounted return minus its mean over the
+/// step's rows, divided by its standard deviation. Episodes that are still running have the same time left, so the mean
+/// is a baseline that knows the step limit.
 inline std::vector<std::vector<double>> advantages(const std::vector<played_step>& played, std::size_t environments,
                                                    double discount) {
   std::vector<double> returns(environments);
@@ -121,7 +121,7 @@ inline std::vector<std::vector<double>> advantages(const std::vector<played_step
   return all;
 }
 
-/// The gradient of the loss: the mean over all rows of -advantage * log(probability of the action taken).
+/// The gradient of the loss: the mean over all rows of -advantage * log(probability of the chosen action).
 inline policy::numbers loss_gradient(const policy& of, const std::vector<played_step>& played, std::size_t environments,
                                      double discount) {
   const auto advantage = advantages(played, environments, discount);

@@ -1,6 +1,6 @@
 // Reinforcement learning by policy gradients (REINFORCE): observers keep poles upright on carts, each in many
-// environments at once, and an agent on a server says how, and learns it from all of them. The network and its gradient
-// are in policy_gradient.hpp, the environment is in cart_pole.hpp.
+// environments at once; an agent on a server chooses the actions and learns from all observers. The network and its
+// gradient are in policy_gradient.hpp, the environment is in cart_pole.hpp.
 
 #include "reinforce.hpp"
 
@@ -11,9 +11,9 @@
 
 using namespace troupe;
 
-constexpr double enough = 475;  // what CartPole-v1 counts as solved
+constexpr double enough = 475;  // CartPole-v1 counts as solved from here
 
-/// Plays until the mean reward of 100 successive episodes is enough, or so many times.
+/// Plays until the mean reward of 100 successive episodes is `enough`, at most `iterations` iterations.
 task<> play(trainer me, remote_module<reinforce::agent> agent, std::size_t environments, std::uint64_t iterations) {
   reinforce::progress now;
   for (std::uint64_t iteration = 1; iteration <= iterations && now.first < enough; ++iteration) {

@@ -1,5 +1,5 @@
-// The two sides of reinforcement learning: observers play, each with environments of its own, and ask for every action;
-// an agent on a server has the policy, and learns from what became of its actions.
+// The two sides of reinforcement learning: observers play in their own environments, and ask for every action; an agent
+// on a server has the policy, and learns from the rewards of its actions.
 
 #pragma once
 
@@ -18,17 +18,17 @@
 
 namespace reinforce {
 
-/// The mean reward of the last 100 episodes, 0 before there are as many; and the steps of all environments so far.
+/// The mean reward of the last 100 episodes, 0 before there are 100; and the steps of all environments so far.
 using progress = std::pair<double, std::int64_t>;
 
-/// Decides for all observers at once: it answers when each of them has called, and takes their calls in the order of
-/// the ranks. So a run depends on its seed alone. An observer's call brings the rewards of its last one's actions.
+/// Chooses actions for all observers at once: it answers when each of them has called, and handles their calls in rank
+/// order. So a run depends only on its seed. An observer's call carries the rewards of its previous actions.
 class agent final : public troupe::remote_object {
  public:
   struct options {
     std::int64_t seed = 0;
     std::size_t observers = 0;
-    std::size_t environments = 0;  ///< of each observer
+    std::size_t environments = 0;  ///< per observer
     double lr = 0.02;
 
     static troupe::nn::option_fields<options> fields() {
@@ -47,7 +47,7 @@ class agent final : public troupe::remote_object {
         policy_(seed_),
         optimizer_(chosen.lr) {}
 
-  /// An action, 0 or 1, for each of the observer's environments whose episode goes on, and their states [n, features].
+  /// Returns an action, 0 or 1, for each of the observer's running environments, given their states [n, features].
   troupe::task<troupe::tensor> act(std::uint32_t rank, const std::vector<double>& rewards,
                                    const std::vector<std::int64_t>& running, const troupe::tensor& states) {
     if (running.empty() || states.type() != troupe::dtype::f32 ||
@@ -60,7 +60,7 @@ class agent final : public troupe::remote_object {
     co_return calls_[rank].actions;
   }
 
-  /// All episodes of the observer have ended. Answers when those of the others have, too, and the policy is updated.
+  /// All episodes of the observer have ended. Answers when those of the others have too, and the policy is updated.
   troupe::task<progress> end_iteration(std::uint32_t rank, const std::vector<double>& rewards) {
     co_await arrival(rank, rewards, {}, {});
     co_return progress(mean_of_last(), steps_);
@@ -99,7 +99,7 @@ class agent final : public troupe::remote_object {
     throw troupe::error(troupe::error_kind::input, "observer " + std::to_string(rank) + ": the agent takes " + wanted);
   }
 
-  /// Is ready when the call is answered.
+  /// Returns a future that is ready when the call is answered.
   troupe::future<> arrival(std::uint32_t rank, const std::vector<double>& rewards,
                            const std::vector<std::int64_t>& running, const troupe::tensor& states) {
     if (rank >= calls_.size()) refuse(rank, "observers from 0 to " + std::to_string(calls_.size() - 1));
@@ -128,7 +128,7 @@ class agent final : public troupe::remote_object {
       if (!one.running.empty()) answer(one);
   }
 
-  /// `first`: the number that the observer's first environment has among those of all.
+  /// `first`: the index of the observer's first environment among all.
   void choose(std::size_t first, call& asked, played_step& step) {
     asked.actions = troupe::tensor({asked.running.size()}, troupe::dtype::i64);
     const auto states = asked.states.as<float>();
@@ -137,7 +137,7 @@ class agent final : public troupe::remote_object {
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const std::size_t environment = first + asked.running[i];
       const float probability = policy_.probability(&states[i * policy::features]);
-      // Numbers below `features` of an episode are those of its first state.
+      // Indices below `features` were used for the episode's first state.
       const double draw = uniform(seed_, environment, iteration_, policy::features + played_.size());
       actions[i] = draw < probability ? 1 : 0;
       step.environments.push_back(environment);
@@ -168,19 +168,19 @@ class agent final : public troupe::remote_object {
   }
 
   std::uint64_t seed_;
-  std::size_t environments_;  // of one observer
+  std::size_t environments_;  // per observer
   std::vector<call> calls_;   // by rank
-  std::size_t here_ = 0;      // calls that wait for their answer
+  std::size_t here_ = 0;      // calls waiting for their answer
   policy policy_;
   adam_steps optimizer_;
-  std::vector<played_step> played_;  // of this iteration
+  std::vector<played_step> played_;  // in this iteration
   std::deque<double> last_;          // rewards of the last episodes
   std::uint64_t iteration_ = 0;
   std::int64_t steps_ = 0;
 };
 inline const troupe::registered<agent> agents("agent");
 
-/// An observer's iteration: it plays an episode in each of its environments. Returns how it stands when the episodes of
+/// An observer's iteration: it plays an episode in each of its environments. Returns the progress when the episodes of
 /// all observers have ended.
 inline troupe::task<progress> play_episodes(troupe::trainer me, troupe::remote_module<agent> whom,
                                             std::size_t environments, std::uint64_t iteration) {

@@ -1,8 +1,8 @@
-// A language model by words, as PyTorch's tutorial of its RPC framework has one: the table of the words' vectors and
-// the layer that scores the next word are on a server, an LSTM is on each trainer, and one optimizer trains them all.
-// The text never ends, so it is learnt in chunks: the LSTM's state goes from each chunk to the next, gradients do not
-// (truncated backpropagation through time). The loss of each chunk is of words that the model has not seen. It comes
-// down to the entropy of the grammar that makes the text, which is known.
+// A word-level language model, as in PyTorch's tutorial of its RPC framework: the table of word vectors and the layer
+// that scores the next word are on a server, an LSTM is on each trainer, and one optimizer trains them all. The text
+// never ends, so it is learnt in chunks: the LSTM's state passes from each chunk to the next, gradients do not
+// (truncated backpropagation through time). Each chunk's loss is for words that the model has not seen. It falls to the
+// entropy of the grammar that generates the text, which is known.
 
 #include <algorithm>
 #include <array>
@@ -14,21 +14,21 @@
 
 using namespace troupe;
 
-/// Sentences of 7 words, such as "cats hear dog and they run .": verbs and pronoun go with the subject. There are 64,
-/// all as likely.
+/// Sentences of 7 words, such as "cats hear dog and they run .": verbs and pronoun agree with the subject. There are
+/// 64, all equally likely.
 struct grammar {
   static constexpr std::array<const char*, 16> words = {"cat",    "dog",  "cats",  "dogs", "sees", "hears",
                                                         "see",    "hear", "and",   "it",   "they", "runs",
                                                         "sleeps", "run",  "sleep", "."};
   static constexpr std::uint64_t length = 7;
-  static double entropy() { return std::log(64.0) / length; }  ///< of a word, in nats
+  static double entropy() { return std::log(64.0) / length; }  ///< per word, in nats
 
-  /// The word at a place of one of the texts.
+  /// The word at an index of one of the texts.
   static std::int64_t word(std::uint64_t text, std::uint64_t place) {
     constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
     std::uint64_t mixed = (text << 32 | place / length) * odd;
     mixed = (mixed ^ mixed >> 32) * odd;
-    const std::int64_t choice = mixed >> 58;  // which sentence
+    const std::int64_t choice = mixed >> 58;  // the sentence's number
     const std::int64_t many = choice & 1;
     const std::array<std::int64_t, length> sentence = {2 * many + (choice >> 1 & 1),
                                                        4 + 2 * many + (choice >> 2 & 1),
@@ -41,15 +41,15 @@ struct grammar {
   }
 };
 
-constexpr std::size_t texts = 8;   ///< that a trainer reads side by side
-constexpr std::size_t chunk = 10;  ///< words of each: chunks begin anywhere in sentences
-constexpr std::size_t width = 16;  ///< of a word's vector
+constexpr std::size_t texts = 8;   ///< texts that a trainer reads side by side
+constexpr std::size_t chunk = 10;  ///< words per text: chunks begin anywhere in sentences
+constexpr std::size_t width = 16;  ///< size of a word's vector
 constexpr std::size_t hidden = 32;
 
 struct words {
   std::vector<std::int64_t> now;
   std::vector<std::int64_t> next;
-  std::vector<std::int64_t> bags;  ///< where each begins: a word has its own
+  std::vector<std::int64_t> bags;  ///< where each begins: every word is one bag
 };
 
 words read(std::uint32_t rank, std::uint64_t number) {
@@ -65,10 +65,10 @@ words read(std::uint32_t rank, std::uint64_t number) {
 
 tensor number(double x) { return tensor::of<double>({1}, std::array{x}); }
 
-/// What goes from chunk to chunk; also over the end of the program, with --save and --resume.
+/// Passes from chunk to chunk; with --save and --resume, also from one program run to the next.
 struct memory {
-  tensor state = {};  ///< of the LSTM; empty before the first chunk
-  double losses = 0;  ///< since the last report, their sum
+  tensor state = {};  ///< the LSTM's; empty before the first chunk
+  double losses = 0;  ///< their sum since the last report
 
   named_tensors state_dict() const { return {{"state", state}, {"losses", number(losses)}}; }
   void load_state_dict(const named_tensors& saved) {
@@ -77,7 +77,7 @@ struct memory {
   }
 };
 
-/// The tensors of one of the file's modules.
+/// The tensors of one of the modules in the file.
 named_tensors part_of(const named_tensors& file, const std::string& module) {
   named_tensors part;
   for (const auto& [name, numbers] : file)
@@ -85,7 +85,7 @@ named_tensors part_of(const named_tensors& file, const std::string& module) {
   return part;
 }
 
-/// Begins with parameters that PyTorch, say, has written: embedding.weight, lstm.weight_ih_l0, ..., decoder.bias.
+/// Starts with parameters from a file, for example by PyTorch: embedding.weight, lstm.weight_ih_l0, ..., decoder.bias.
 task<> load(trainer me, std::string file, remote_module<nn::embedding_bag> embedding, data_parallel lstm,
             remote_module<nn::linear> decoder) {
   const named_tensors all = load_safetensors(file);
@@ -97,11 +97,11 @@ task<> load(trainer me, std::string file, remote_module<nn::embedding_bag> embed
   co_await me.group().barrier();
 }
 
-/// A sentence of the words that the model finds most likely, one after the other.
+/// A sentence of the words that the model considers most likely, one after the other.
 task<std::string> write_sentence(trainer me, remote_module<nn::embedding_bag> embedding, data_parallel lstm,
                                  remote_module<nn::linear> decoder) {
   constexpr std::array<std::int64_t, 1> bag = {0};
-  std::array<std::int64_t, 1> word = {15};  // behind a sentence's end
+  std::array<std::int64_t, 1> word = {15};  // ends a sentence
   std::string written;
   tensor state;
   for (std::uint64_t i = 0; i < grammar::length; ++i) {
@@ -148,7 +148,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> embedding, remote_modu
 
 int main(int argc, char** argv) {
   std::uint64_t chunks = 700;
-  std::uint64_t report = 70;  // in 7 chunks are whole sentences
+  std::uint64_t report = 70;  // 7 chunks are whole sentences
   std::string start;
   cluster cluster(argc, argv,
                   {option("chunks", chunks, "how many chunks are learnt"),

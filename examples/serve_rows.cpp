@@ -1,5 +1,5 @@
-// Rows served while they are trained: a client beside the trainers looks rows of an embedding up, as of the newest
-// optimizer step, until training is over.
+// Serves rows while they are trained: a client beside the trainers looks up rows of an embedding, as of the newest
+// optimizer step, until training ends.
 
 #include <cstdio>
 #include <troupe/troupe.hpp>
@@ -21,7 +21,7 @@ task<> train(trainer me, remote_module<nn::embedding_bag> embedding) {
 
 struct served {
   int lookups = 0;
-  int versions = 0;  ///< how often a row was another than at the lookup before
+  int versions = 0;  ///< how often a row differed from the previous lookup
   float last = 0;
 };
 

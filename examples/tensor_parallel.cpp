@@ -1,7 +1,7 @@
-// Tensor parallelism, as in Megatron-LM (Shoeybi et al., 2019): every layer is cut into slices, each on a trainer of
-// its own. Of a pair of layers the first one is cut by its outputs and the second one by its inputs, so that the
-// trainers exchange one sum of outputs a pair forward, and one of gradients back. The losses are those of the whole
-// network. Of replicas of all slices each has a batch of its own; they apply the mean of their gradients.
+// Tensor parallelism, as in Megatron-LM (Shoeybi et al., 2019): every layer is split into slices, each on its own
+// trainer. In a pair of layers, the first is split by its outputs and the second by its inputs, so that the trainers
+// exchange one sum of outputs per pair forward, and one of gradients backward. The losses are those of the whole
+// network. Each replica of all slices has its own batch; replicas apply the mean of their gradients.
 //
 //   tensor_parallel --slices 2 --replicas 2 --processes
 
@@ -20,28 +20,29 @@ struct settings {
   std::uint64_t slices = 2;
   std::uint64_t replicas = 1;
   std::uint64_t pairs = 2;
-  std::uint64_t width = 16;    // of the network's inputs and outputs, and of what is between the pairs
+  std::uint64_t width = 16;    // of the network's inputs and outputs, and between the pairs
   std::uint64_t hidden = 64;   // between the layers of a pair
-  std::uint64_t samples = 32;  // of a replica's batch
+  std::uint64_t samples = 32;  // per replica's batch
   std::uint64_t steps = 60;
   std::uint64_t report = 20;
 };
 
-/// Columns of a matrix whose rows are `width` long, [rows, columns]; `first`: the first number of the first of them.
+/// Columns of a matrix with rows of `width` numbers, as [rows, columns]; `first` points to the first number of the
+/// first column.
 tensor columns_of(const float* first, std::size_t rows, std::size_t columns, std::size_t width) {
   tensor made({rows, columns});
   for (std::size_t i = 0; i < rows; ++i) std::copy_n(first + i * width, columns, made.as<float>().data() + i * columns);
   return made;
 }
 
-/// Makes a slice of a pair of layers: some outputs of the first one and a gelu after it, and those inputs of the second
-/// one, whose bias is slice 0's. `replicas`: the trainers that have the same slice.
+/// Makes a slice of a pair of layers: some outputs of the first one, followed by a gelu, and those inputs of the second
+/// one, whose bias is in slice 0. `replicas`: the trainers that have the same slice.
 std::vector<data_parallel> make_slice(trainer me, const settings& chosen, const group& replicas, std::uint64_t pair) {
   const std::size_t width = chosen.width, hidden = chosen.hidden, mine = hidden / chosen.slices;
   const std::size_t slice = me.rank() % chosen.slices, from = slice * mine;
   const bool has_bias = slice == 0;
   const std::uint64_t key = (me.seed() << 32U) + 2 * pair;
-  // The weights that the whole layers begin with, the same on all trainers.
+  // The initial weights of the whole layers, the same on all trainers.
   const auto expand = nn::initial_numbers(nn::linear(width, hidden), key).parameters;
   const auto contract = nn::initial_numbers(nn::linear(hidden, width), key + 1).parameters;
 
@@ -56,8 +57,8 @@ std::vector<data_parallel> make_slice(trainer me, const settings& chosen, const 
   return {first, second};
 }
 
-/// Inputs, and as targets the larger of each and the next one. A function of step and replica, so that all slices of a
-/// replica have the same.
+/// Inputs; the targets are the larger of each input and the next one. Depends on step and replica only, so that all
+/// slices of a replica get the same batch.
 std::pair<tensor, tensor> make_batch(const settings& chosen, std::uint64_t step, std::uint64_t replica) {
   const tensor inputs({chosen.samples, chosen.width});
   const tensor targets({chosen.samples, chosen.width});
