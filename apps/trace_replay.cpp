@@ -20,9 +20,9 @@
 #include "replay/outcome.hpp"
 #include "replay/replay_order.hpp"
 
-/// A breakpoint for debuggers: the actor is about to handle message `id`, described by `words`.
-extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* words) {
-  asm volatile("" : : "r"(id), "r"(words) : "memory");
+/// A breakpoint for debuggers: the actor is about to handle message `id`, described by `text`.
+extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* text) {
+  asm volatile("" : : "r"(id), "r"(text) : "memory");
 }
 
 namespace troupe::apps {
@@ -34,7 +34,7 @@ result<int> replay_one(const trace::recording& recorded, const std::string& acto
   const auto number = analysis::find_actor(recorded, actor);
   if (!number) return bad_input("--actor: {}", one_line(number.error().message));
   const auto done = replay::replay_actor(
-      recorded, *number, [](std::uint64_t id, const std::string& words) { troupe_before_message(id, words.c_str()); });
+      recorded, *number, [](std::uint64_t id, const std::string& text) { troupe_before_message(id, text.c_str()); });
   if (!done) return bad_input(one_line(done.error().message));
   const std::string name = recorded.actor_name(*number);
   const bool same = done->difference.empty() && done->handled == done->recorded;
@@ -60,14 +60,14 @@ result<int> replay_one(const trace::recording& recorded, const std::string& acto
 /// Replaces this program by a debugger that runs it with the same arguments without --debug, and stops before each
 /// message of the actor. Returns only on failure, with kind input.
 tl::unexpected<fault> start_debugger() {
-  std::vector<std::string> words = {
+  std::vector<std::string> command = {
       "gdb", "-q", "-ex", "set breakpoint pending on", "-ex", "break troupe_before_message", "-ex", "run", "--args"};
   // Commands that the debugger starts must not inherit the variable.
   std::ifstream given("/proc/self/cmdline", std::ios::binary);
   if (!given) return bad_input("--debug: /proc/self/cmdline, which has this program's arguments, cannot be read");
   for (std::string word; std::getline(given, word, '\0');)
-    if (word != "--debug") words.push_back(word);
-  auto arguments = mapped(words, [](std::string& word) { return word.data(); });
+    if (word != "--debug") command.push_back(word);
+  auto arguments = mapped(command, [](std::string& word) { return word.data(); });
   arguments.push_back(nullptr);
   ::execvp("gdb", arguments.data());
   return bad_input("--debug: gdb cannot be started: {}", std::strerror(errno));
