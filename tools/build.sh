@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/build.sh [release|asan-ubsan|tsan|fuzz] [TARGET...]: sets up what is missing, then builds into build/<preset>.
+# tools/build.sh [release|asan-ubsan|tsan|fuzz] [TARGET...]: installs what is missing, then builds into build/<preset>.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/build_seconds.sh [PRESET]: how many seconds of compiling and linking went into each folder when build/PRESET
-# (release) was last built, from Ninja's log: what each file took the last time that it was made.
+# tools/build_seconds.sh [PRESET]: prints the seconds of compiling and linking for each folder of build/PRESET
+# (release), from Ninja's log: the sum of each file's time when it was last made.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -8,12 +8,12 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 preset=${1:-release}
 check_preset "$preset"
 log=$root/build/$preset/.ninja_log
-[[ -f $log ]] || fail "$log is not there; tools/build.sh $preset makes it"
+[[ -f $log ]] || fail "$log does not exist; tools/build.sh $preset makes it"
 awk -F '\t' '
   NR > 1 { last[$4] = $2 - $1; made_by[$4] = $1 FS $2 FS $5 }
   END {
     for (file in last) {
-      if (counted[made_by[file]]++) continue  # what makes several files took its time once
+      if (counted[made_by[file]]++) continue  # a command that makes several files counts once
       folder = file
       if (folder !~ /\.o$/) folder = "(libraries, programs, lists of tests)"
       else if (folder ~ /^CMakeFiles\/troupe_cuda/) folder = "kernels/cuda"

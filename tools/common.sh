@@ -1,32 +1,32 @@
 # shellcheck shell=bash
-# What the scripts of this folder share: where things are, how they speak, how many jobs they start. Sourced, not run.
+# Shared by the scripts of this folder: paths, messages, the number of jobs. Sourced, not run.
 
 set -euo pipefail
 
 # shellcheck disable=SC2034  # used by the scripts that source this
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
-[[ ${XDG_CACHE_HOME-} == /* ]] || unset XDG_CACHE_HOME  # the XDG specification has relative paths ignored
+[[ ${XDG_CACHE_HOME-} == /* ]] || unset XDG_CACHE_HOME  # the XDG specification requires to ignore relative paths
 # shellcheck disable=SC2034
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/troupe  # as in cmake/dependencies.cmake
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# say TEXT: a line of progress; stdout stays free for the results of the program.
+# say TEXT: prints a line of progress on stderr; stdout is for the results of the program.
 say() { printf 'troupe: %s\n' "$*" >&2; }
 
-# fail TEXT: says what went wrong in one line and ends the script.
+# fail TEXT: prints an error in one line and ends the script.
 fail() {
   printf 'troupe: error: %s\n' "$*" >&2
   exit 1
 }
 
-# quietly COMMAND...: runs it with its output kept in a log.
+# quietly COMMAND...: runs it, and keeps its output in a log.
 quietly() { "$@" >"$scratch/log" 2>&1 </dev/null; }
 
-# showing_progress WHAT COMMAND...: like `quietly`, for a build by Ninja: says how many of its steps are done and for how
-# long it has been at it, in one line of a terminal, else in a line every ten seconds.
+# showing_progress WHAT COMMAND...: like `quietly`, for a build by Ninja: shows how many of its steps are done and the
+# time so far, in one line of a terminal, else in a line every ten seconds.
 showing_progress() {
   local what=$1 begin=$SECONDS told=$SECONDS line done_of
   shift
@@ -53,7 +53,7 @@ fail_with_log() {
   fail "$@"
 }
 
-# install_tool PACKAGE: has APT install a program that a script needs.
+# install_tool PACKAGE: installs a program that a script needs, by APT.
 install_tool() {
   local root_user=() command
   ((EUID == 0)) || root_user=(sudo)
@@ -63,14 +63,14 @@ install_tool() {
     fail_with_log "$1 is missing and cannot be installed"
 }
 
-# The addresses that this system has Debian's own archive at; not those of security updates or of third parties.
+# Prints this system's addresses of Debian's own archive, without those of security updates or of third parties.
 debian_archives() {
-  # shellcheck disable=SC2016  # APT fills the fields in
+  # shellcheck disable=SC2016  # APT substitutes the fields
   apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' \
     'Component: main' 2>/dev/null | sort -u
 }
 
-# check_preset NAME: refuses what CMakePresets.json does not know. `fuzz` is for tools/fuzz.sh.
+# check_preset NAME: refuses a preset that CMakePresets.json does not have. `fuzz` is for tools/fuzz.sh.
 check_preset() {
   case $1 in
     release | asan-ubsan | tsan | fuzz) ;;
@@ -81,7 +81,7 @@ check_preset() {
   esac
 }
 
-# job_count: how many compilers at a time: TROUPE_JOBS, else one a core as long as each has two GiB of free memory.
+# job_count: prints the number of parallel compilers: TROUPE_JOBS, else one a core, if each has two GiB of free memory.
 job_count() {
   local cores room
   if [[ -n ${TROUPE_JOBS-} ]]; then

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# tools/format.sh [fix]: checks that all C++ and CUDA sources are laid out as .clang-format says, and names the places
-# that are not; with `fix` lays them out. Installs clang-format if it is missing. Versions lay out differently: 14 counts,
-# which is Debian 12's.
+# tools/format.sh [fix]: checks that all C++ and CUDA sources are formatted as .clang-format says, and lists the
+# differences; `fix` formats them. Installs clang-format if it is missing. Versions format differently: only 14 is used,
+# Debian 12's.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 version=14
 
-# Prints the program's name; nothing if there is none of that version.
+# Prints the program's name; nothing if that version is not installed.
 find_formatter() {
   local program
   for program in "clang-format-$version" clang-format; do
@@ -34,7 +34,7 @@ main() {
   cd "$root"
   mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' '*.cu')
   printf '%s\0' "${sources[@]}" | xargs -0 -n 32 -P "$(job_count)" "${formatter[0]}" "${how[@]}" ||
-    fail "these sources are not laid out as .clang-format says; tools/format.sh fix does it"
+    fail "these sources are not formatted as .clang-format says; tools/format.sh fix formats them"
 }
 
 main "$@"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# tools/fuzz.sh [SECONDS] [TARGET...]: sets up what is missing (clang and libFuzzer among it), builds the fuzz targets and
-# runs each, or those named, for SECONDS (10). Ends with an error if one of them crashes, and says where the input is.
-# What it learns stays in build/fuzz/corpus; what crashes belongs into fuzz/corpus/TARGET, once it is mended.
+# tools/fuzz.sh [SECONDS] [TARGET...]: installs what is missing (also clang and libFuzzer), builds the fuzz targets and
+# runs all, or those named, for SECONDS (10) each. Ends with an error if one crashes, and names the input's file.
+# New inputs stay in build/fuzz/corpus; commit an input that crashed to fuzz/corpus/TARGET, with the fix.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
-# fuzz TARGET SECONDS: its words go to a log.
+# fuzz TARGET SECONDS: its output goes to a log.
 fuzz() {
   local learnt=$root/build/fuzz/corpus/$1 crashes=$root/build/fuzz/crashes
   mkdir -p "$learnt" "$crashes"
@@ -15,14 +15,14 @@ fuzz() {
     say "$1: no crash in $(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' "$scratch/$1") runs" && return
   touch "$scratch/failed"
   tail -n 60 "$scratch/$1" >&2
-  say "error: fuzz target $1 crashed; the input, if it left one, is named above; to see it again: " \
+  say "error: fuzz target $1 crashed; the input, if it left one, is named above; to repeat it: " \
     "build/fuzz/fuzz/fuzz_$1 INPUT"
 }
 
 main() {
   local seconds=10 targets jobs target
   if (($# > 0)); then
-    [[ $1 =~ ^[1-9][0-9]*$ ]] || fail "'$1' is no number of seconds; usage: tools/fuzz.sh [SECONDS] [TARGET...]"
+    [[ $1 =~ ^[1-9][0-9]*$ ]] || fail "'$1' is not a number of seconds; usage: tools/fuzz.sh [SECONDS] [TARGET...]"
     seconds=$1
     shift
   fi

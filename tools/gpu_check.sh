@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # tools/gpu_check.sh [1|2|3] [LIBRARIES]: checks the CUDA backend on a machine with a GPU, which may have no network.
-# Ends with a table. There are three parts, each of which builds what it needs, unless that has been built before, and
-# is over within 9 minutes; without a number the first two are done, in at most 17.
+# Ends with a table. There are three parts, each of which builds what it needs, unless that exists, and takes at most 9
+# minutes; without a number the first two run, in at most 17.
 #
 #   1  the tests that need a GPU, and the reference runs
 #   2  compute-sanitizer over the kernels' tests, and the benchmark
-#   3  whole runs beside PyTorch's (bench/gpu_runs.sh), one short round. After another part: the time is short for a
-#      build as well
+#   3  whole runs beside PyTorch's (bench/gpu_runs.sh), one short round. Run it after another part: its time does not
+#      suffice for a build, too
 #
-# LIBRARIES is what `pack` made; without it the libraries must be installed (tools/setup.sh).
+# LIBRARIES is the file that `pack` made; without it the libraries must be installed (tools/setup.sh).
 #
-# tools/gpu_check.sh pack FOLDER: makes FOLDER/libraries.tar.xz there, of what is installed here: what Troupe is built
-# with, but for the compiler, CMake, Ninja and CUDA.
+# tools/gpu_check.sh pack FOLDER: makes FOLDER/libraries.tar.xz from this system: the libraries to build Troupe with,
+# without the compiler, CMake, Ninja and CUDA.
 #
-# Exit status: 0: everything passed; 1: something failed; 3: nothing failed, but something could not be checked, as when
-# no time was left for it.
-# Environment: TROUPE_CHECK_SECONDS: how long all of it may take (520 for one part, 1020 for two). Logs stay in
+# Exit status: 0: everything passed; 1: something failed; 3: nothing failed, but something was not checked, for example
+# because no time was left for it.
+# Environment: TROUPE_CHECK_SECONDS: the limit for everything (520 for one part, 1020 for two). Logs stay in
 # build/gpu_check.
 #
-# Limits are about twice what one H100 with 16 cores took: build 300 s, end-to-end tests 156 s, racecheck 250 s.
+# Limits are about twice the times of one H100 with 16 cores: build 300 s, end-to-end tests 156 s, racecheck 250 s.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -33,11 +33,11 @@ packages=(googletest libbenchmark-dev libbenchmark1debian libboost1.81-dev libcl
   libopenblas-pthread-dev libopenblas0-pthread libquadmath0 libssl-dev libssl3 libtoml11-dev libxxhash-dev libxxhash0
   libzstd-dev libzstd1 ocl-icd-libopencl1 zlib1g zlib1g-dev)
 
-# Lists what a build needs of the packages, from / on. Where there is a shared library, its static twin stays here.
+# Lists the packages' files that a build needs, relative to /. Omits a static library if there is a shared one.
 files_of_packages() {
   local package file
   for package in "${packages[@]}"; do
-    dpkg -L "$package" 2>/dev/null || say "$package is not installed: left out"
+    dpkg -L "$package" 2>/dev/null || say "$package is not installed: omitted"
   done | while read -r file; do
     [[ $file =~ ^(/usr)?/(include|lib|share/cmake|share/CLI11)/ && -f $file ]] || continue
     [[ $file != *.a || ! -e ${file%.a}.so ]] || continue
@@ -54,9 +54,9 @@ pack() {
   say "collecting libraries"
   files_of_packages >"$scratch/files"
   mkdir -p "$folder" "$scratch/usr/lib/$arch"
-  # Under the name that Debian's alternatives give it, which are links of the system's and in no package.
+  # By its name in Debian's alternatives: these are links of the system, which no package contains.
   cp -a "/usr/lib/$arch/openblas-pthread"/libopenblas*.so* "$scratch/usr/lib/$arch/"
-  # Names get a folder in front; links to the system's folders become links within their own.
+  # Prefixes names with a folder; links to the system's folders become links within their own folder.
   XZ_OPT='-T0 -6' tar -cJf "$folder/libraries.tar.xz" \
     --transform 's,^,libraries/,S;s,/caf-[^/]*,/caf,S;s,^/lib/.*/,,RH' \
     -C / --verbatim-files-from -T "$scratch/files" -C "$scratch" usr -C "$(dirname "$caf")" "$(basename "$caf")"
@@ -78,7 +78,7 @@ note() {
   esac
 }
 
-# start NAME LIMIT COMMAND...: begins a step, which may take LIMIT seconds, or what is left of all.
+# start NAME LIMIT COMMAND...: begins a step, which may take LIMIT seconds, at most the time left for everything.
 start() {
   local name=$1 limit=$2 left=$((seconds_in_all - SECONDS)) file
   shift 2
@@ -98,8 +98,8 @@ start() {
   ) &
 }
 
-# finish: waits for the steps that were begun, and notes how each ended, with the end of its log if it failed. Returns
-# whether all passed.
+# finish: waits for the begun steps, and notes each result, with the end of its log if it failed. Returns whether all
+# passed.
 finish() {
   local name file status seconds passed=0
   wait
@@ -120,16 +120,16 @@ finish() {
   return $passed
 }
 
-# step NAME LIMIT COMMAND...: a step alone. Returns whether it passed.
+# step NAME LIMIT COMMAND...: runs one step. Returns whether it passed.
 step() { start "$@" && finish; }
 
-# summary LOG: how many tests GoogleTest or CTest counted, if it was one of them.
+# summary LOG: prints the number of tests that GoogleTest or CTest counted, if one of them ran.
 summary() {
   sed -nE 's/^\[  PASSED  \] ([0-9]+ tests?).*/: \1/p; s/^100% tests passed, .* out of ([0-9]+)$/: \1 tests/p' "$1" |
     tail -n 1
 }
 
-# Whether the tests find a device: they skip themselves where there is none, and say why.
+# Whether the tests find a device: without one they skip themselves, and say why.
 has_device() {
   "$build/tests/kernels/kernels_test" --gtest_filter='StreamOrder/Gpu.CopiesThereAndBack' >"$build/device.log" 2>&1
   ! grep -q 'no CUDA device' "$build/device.log"
@@ -138,7 +138,7 @@ has_device() {
 find_libraries() {
   local given=$1
   [[ -n $given ]] || return 0
-  [[ -e $given ]] || fail "'$given' is not there; tools/gpu_check.sh pack FOLDER makes it"
+  [[ -e $given ]] || fail "'$given' does not exist; tools/gpu_check.sh pack FOLDER makes it"
   if [[ -d $given && -f $given/libraries.tar.xz ]]; then given=$given/libraries.tar.xz; fi
   if [[ -f $given ]]; then
     say "unpacking $given"
@@ -146,12 +146,12 @@ find_libraries() {
     given=$build/libraries
   fi
   given=$(readlink -f "$given")
-  libraries=$(compgen -G "$given/usr/lib/*-linux-gnu") || fail "'$1' holds no libraries"
+  libraries=$(compgen -G "$given/usr/lib/*-linux-gnu") || fail "'$1' contains no libraries"
   options+=("-DCMAKE_PREFIX_PATH=$given/usr" "-DCAF_ROOT=$given/caf" "-DOPENSSL_ROOT_DIR=$given/usr"
     "-DCMAKE_LIBRARY_ARCHITECTURE=$(basename "$libraries")")
 }
 
-# find_packaged NAME: NCCL and cuDNN may be there as packages of Python's only; NAME_ROOT becomes their folder.
+# find_packaged NAME: NCCL and cuDNN may exist as Python packages only; sets NAME_ROOT to their folder.
 find_packaged() {
   local name=$1 root=${1^^}_ROOT found folder
   [[ -z ${!root-} ]] || return 0
@@ -178,14 +178,14 @@ skip_all() {
   for name in "$@"; do note "$name" "skipped: $reason" 0; done
 }
 
-# All of a program's tests in one process: to begin to use a device takes longer than most of them.
+# All of a program's tests in one process: initializing a device takes longer than most of them.
 gpu_tests() {
   echo "$build/tests/$1/$1_test" "--gtest_filter=*Gpu.*"
 }
 
 check_results() {
   local run
-  # shellcheck disable=SC2046  # two words
+  # shellcheck disable=SC2046  # two arguments
   step "kernels' tests" 120 $(gpu_tests kernels) || true
   # shellcheck disable=SC2046
   step "end-to-end tests" 320 $(gpu_tests end_to_end) || true
@@ -194,8 +194,8 @@ check_results() {
   done
 }
 
-# sanitized TOOL LIMIT TESTS: begins compute-sanitizer's tool over our own kernels and their calls. An error that CUDA
-# answers is none of memcheck's: a test provokes one, and every other is found by the test itself.
+# sanitized TOOL LIMIT TESTS: begins a tool of compute-sanitizer over our own kernels and their calls. memcheck does not
+# report errors that CUDA returns: a test provokes one, and the tests themselves find every other.
 sanitized() {
   local tool=$1 limit=$2 tests=$3 more=()
   if [[ $tool == memcheck* ]]; then more=(--report-api-errors no); fi
@@ -203,8 +203,8 @@ sanitized() {
     "$build/tests/kernels/kernels_test" "--gtest_filter=$tests"
 }
 
-# NCCL's kernels are left to NCCL. The tests of the device's memory look at how much of it is free: they are alone on it.
-# Hazards are those of memory that a block's threads share, which these suites' kernels have.
+# NCCL's kernels are not checked. The tests of the device's memory read how much of it is free: they run alone.
+# racecheck finds hazards in shared memory, which these suites' kernels use.
 run_sanitizers() {
   local others='*Gpu.*-CommunicatorGpu.*:DeviceMemory/Gpu.*' shares suite
   for suite in Convolution Interaction Linear Loss Elementwise Normalization Pooling TableGradient Update; do
@@ -229,7 +229,7 @@ check_kernels() {
   ! step benchmark 120 "$build/bench/bench_gpu" || cat "$build/benchmark.log"
 }
 
-# What has been measured is shown, even if there was no time for all of it.
+# Shows the measurements, even if the time did not suffice for all of them.
 check_runs() {
   rm -f "$build/whole_runs.log"
   step "whole runs" 480 "$root/bench/gpu_runs.sh" --rounds 1 --seconds 1 --build "$build" || true

@@ -4,8 +4,8 @@
 #   troupe_VERSION_ARCH.deb         the program and the shared library, with manual page and completion
 #   libtroupe-dev_VERSION_ARCH.deb  headers, and what find_package(troupe) reads
 #
-# Neither needs CUDA: who has it copies libtroupe_cuda.so and libtroupe_cuda_probe.so, which the build leaves in
-# build/release, into /usr/lib/troupe.
+# Neither needs CUDA: to use it, copy libtroupe_cuda.so and libtroupe_cuda_probe.so, which the build leaves in
+# build/release, to /usr/lib/troupe.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -19,7 +19,7 @@ install_component() {
     fail_with_log "CMake could not install $1 (its output is above)"
 }
 
-# dependencies FOLDER: the packages that the program and the library are linked with, and OpenBLAS, which they load.
+# dependencies FOLDER: prints the packages with which program and library are linked, and OpenBLAS, which they load.
 dependencies() (
   mkdir -p "$scratch/deps/debian"
   cd "$scratch/deps"
@@ -29,7 +29,7 @@ dependencies() (
     sed 's/^shlibs:Depends=//; s/$/, libopenblas0/'
 )
 
-# describe FOLDER NAME SECTION DEPENDS SUMMARY TEXT: writes its control file and the documents that every package has.
+# describe FOLDER NAME SECTION DEPENDS SUMMARY TEXT: writes the control file and the documents of every package.
 describe() {
   local folder=$1 name=$2
   mkdir -p "$folder/DEBIAN" "$folder/usr/share/doc/$name"
@@ -72,7 +72,7 @@ main() {
   gzip -9n "$program/usr/share/man/man1/troupe.1"
   describe "$program" troupe science "$(dependencies "$program")" "train sparse-dense models as a system of actors" \
     "Embedding tables on parameter servers, a dense network kept equal by allreduce.
- The library with which programs distribute models of their own is in it too."
+ Contains the library with which programs distribute models of their own."
   echo "activate-noawait ldconfig" >"$program/DEBIAN/triggers"
   printf '%s '"$soversion troupe (>= $version)"'\n' libtroupe libtroupe_program >"$program/DEBIAN/shlibs"
   pack "$program"
@@ -80,8 +80,8 @@ main() {
   install_component development "$development"
   describe "$development" libtroupe-dev libdevel "troupe (= $version)" \
     "headers for programs that distribute their own models" \
-    "For CMake: find_package(troupe CONFIG), target troupe::troupe. Needs C++20, as
- g++ 12 has it."
+    "For CMake: find_package(troupe CONFIG), target troupe::troupe. Needs C++20, for
+ example g++ 12."
   pack "$development"
   printf '%s\n' "$packages"/*.deb
 }

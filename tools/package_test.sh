@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# tools/package_test.sh: makes the Debian packages, installs them in a bare Debian 12, and there trains, and builds and runs
-# every example from an empty folder, as users do. Needs root, for a root of its own; without, the packages are unpacked
-# into a prefix, and that is said. Takes some minutes, most of them for what Debian itself brings.
+# tools/package_test.sh: makes the Debian packages, installs them in a bare Debian 12, trains there, and builds and runs
+# every example from an empty folder, as users do. Needs root, for a root of its own; otherwise it unpacks the packages
+# into a prefix, and says so. Takes some minutes, most of them for Debian's own packages.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 suite=bookworm
 
-# in_root COMMAND: runs it in the bare root, with what a system has besides files. Its mounts end with it.
+# in_root COMMAND: runs it in the bare root, with /proc, /dev/shm and /tmp. Its mounts end with it.
 in_root() {
-  # shellcheck disable=SC2016  # the inner shell fills them in
+  # shellcheck disable=SC2016  # the inner shell expands them
   unshare --mount --fork bash -c 'mount --make-rprivate / && mount -t proc proc "$0/proc" && mkdir -p "$0/dev/shm" &&
     mount -t tmpfs tmpfs "$0/dev/shm" && mount -t tmpfs tmpfs "$0/tmp" &&
     exec chroot "$0" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb DEBIAN_FRONTEND=noninteractive \
       http_proxy="${http_proxy-}" https_proxy="${https_proxy-}" bash -ec "$1"' "$scratch/root" "$1"
 }
 
-# timed WHAT COMMAND...: says how long it took; shows its words and fails if it fails.
+# timed WHAT COMMAND...: reports its time; shows its output and fails if it fails.
 timed() {
   local what=$1 begin=${EPOCHREALTIME/./}
   shift
@@ -27,7 +27,7 @@ timed() {
 
 can_make_root() { ((EUID == 0)) && unshare --mount true 2>/dev/null && [[ -n $(debian_archives) ]]; }
 
-# shellcheck disable=SC2016  # the shell in the root fills them in
+# shellcheck disable=SC2016  # the shell in the root expands them
 test_in_bare_root() {
   local archive example
   archive=$(debian_archives | head -n 1)
@@ -37,7 +37,7 @@ test_in_bare_root() {
   cp "$root"/build/packages/*.deb "$scratch/root/packages"
   cp -r "$root"/examples/*.[ch]pp "$root"/tests/package/{example.sh,examples.sh,examples} "$scratch/root/examples"
 
-  timed "what Debian brings for it" in_root 'apt-get update
+  timed "its dependencies from Debian" in_root 'apt-get update
     apt-get install -y --no-install-recommends $(dpkg-deb -f /packages/troupe_*.deb Depends | sed "s/([^)]*)//g; s/,//g")'
   timed "apt-get install troupe" in_root 'apt-get install -y --no-install-recommends /packages/troupe_*.deb'
   timed "troupe train" in_root 'troupe train --quiet; troupe train --processes --quiet; troupe --version --json'
@@ -67,8 +67,8 @@ main() {
     say "the packages install, train and build the examples in a bare Debian 12"
   else
     test_in_prefix
-    say "the packages, unpacked into a prefix, train and build the examples; that they install was not tried, which needs" \
-      "root, mounts of one's own and Debian's archive"
+    say "the packages, unpacked into a prefix, train and build the examples; their installation was not tested, which" \
+      "needs root, private mounts and Debian's archive"
   fi
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/reference.sh: makes the library's reference in build/reference/html from the comments of its headers. Installs
 # Doxygen if it is missing. Ends with an error if Doxygen finds a fault, or a class, function or concept without a
-# comment; members whose names say it all may do without.
+# comment; members with self-explanatory names may lack it.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -13,8 +13,8 @@ main() {
   mkdir -p build/reference
   doxygen docs/Doxyfile >"$scratch/log" 2>&1 || fail_with_log "Doxygen could not read the headers (its output is above)"
   sed -i -E '/ of (class|struct|union) .* is not documented\.$/d' "$scratch/log"
-  [[ ! -s $scratch/log ]] || fail_with_log "Doxygen finds fault with the headers' comments (its output is above)"
-  [[ -f build/reference/html/classtroupe_1_1cluster.html ]] || fail "Doxygen has seen no class cluster"
+  [[ ! -s $scratch/log ]] || fail_with_log "Doxygen finds faults in the headers' comments (its output is above)"
+  [[ -f build/reference/html/classtroupe_1_1cluster.html ]] || fail "Doxygen has not found the class cluster"
   say "the library's reference is build/reference/html/index.html"
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/run.sh [options of `troupe train`]: sets up what is missing, builds, and runs the main job.
+# tools/run.sh [options of `troupe train`]: installs what is missing, builds, and trains the default job.
 
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")

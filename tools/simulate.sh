@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools/simulate.sh [SECONDS [SEED]]: sets up what is missing, builds the simulation and tries seeds for SECONDS (60),
-# from SEED on (else from the time of day), on all cores. Ends with an error if a seed fails, and says what faults it
-# takes and the command that repeats it.
+# tools/simulate.sh [SECONDS [SEED]]: installs what is missing, builds the simulation and tries seeds for SECONDS (60),
+# beginning with SEED (else with the time of day), on all cores. Ends with an error if a seed fails, and prints the
+# faults that make it fail and the command that repeats it.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

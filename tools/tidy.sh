@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tools/tidy.sh [changed [SECONDS]]: runs clang-tidy (.clang-tidy) over the production sources as build/release compiles
-# them, many in a unit, and lists what it finds. With `changed` it takes the units that hold a file changed since the
-# last release (since its tag, else since the commit that set the version in the changelog), for SECONDS at most (300): it names the units
-# that this time does not reach, and does not fail because of them. It leaves CUDA's own sources (*.cu) out.
+# them, many in a unit, and lists its findings. With `changed` it checks the units with a file changed since the last
+# release (since its tag, else since the commit that set the version in the changelog), for at most SECONDS (300): it
+# lists the units for which the time did not suffice, and does not fail because of them. It omits CUDA sources (*.cu).
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
@@ -21,7 +21,7 @@ find_checker() {
   done
 }
 
-# Prints what the compiler is given, of all rooms: units, and sources that are compiled alone.
+# Prints the compiler's inputs in all rooms: units, and sources that are compiled alone.
 production_units() {
   sed -n 's/^ *"file": "\(.*\.c[px][px]\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u |
     awk -v root="$root/" -v build="$build/" '{
@@ -30,13 +30,13 @@ production_units() {
     }'
 }
 
-# Prints the commit of the last release: its tag, else what set the version and its date in the changelog.
+# Prints the commit of the last release: its tag, else the commit that set the version and its date in the changelog.
 last_release() {
   git -C "$root" describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null && return
   git -C "$root" log -1 --format=%H -G'^## \[[0-9.]+\] - ' -- CHANGELOG.md
 }
 
-# sources_of UNIT: the sources in it, below the project's folder.
+# sources_of UNIT: prints its sources, relative to the project's folder.
 sources_of() {
   if [[ $1 == "$build"/* ]]; then
     sed -n "s|^#include \"$root/\(.*\)\"\$|\1|p" "$1"
@@ -45,7 +45,7 @@ sources_of() {
   fi
 }
 
-# changed_units: reads units, and prints those with a source that has changed, or whose header of the same name has.
+# changed_units: reads units, and prints those with a changed source, or a source whose header has changed.
 changed_units() {
   local base unit
   base=$(last_release)
@@ -57,12 +57,12 @@ changed_units() {
   done || true
 }
 
-# check_unit UNIT: leaves what is found in a file of the unit's own; names it in `late` if the time is up.
+# check_unit UNIT: writes the findings to a file of the unit's own; appends the unit to `late` if the time is up.
 check_unit() {
   local left=$((end - $(date +%s))) name status=0
   name=${1#"$root"/}
   if ((left > 0)); then
-    # A unit includes sources, which is what the one check is about; gcc's warnings are not clang's.
+    # The disabled check forbids to include sources, as units do; clang does not know all of gcc's warnings.
     timeout "$left" "$checker" -quiet -p "$build" -checks=-bugprone-suspicious-include \
       --extra-arg=-Wno-error --extra-arg=-Wno-unknown-warning-option "$1" >"$scratch/found/${name//\//_}" 2>/dev/null ||
       status=$?
@@ -81,7 +81,7 @@ main() {
     changed) [[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "'$seconds' is not a number of seconds" ;;
     *) fail "usage: tools/tidy.sh [changed [SECONDS]]" ;;
   esac
-  [[ -f $build/compile_commands.json ]] || fail "build/release is not there; tools/build.sh release makes it"
+  [[ -f $build/compile_commands.json ]] || fail "build/release does not exist; tools/build.sh release makes it"
   checker=$(find_checker)
   if [[ -z $checker ]]; then
     install_tool "clang-tidy-$version"
@@ -93,7 +93,7 @@ main() {
   export checker build root scratch end
   export -f check_unit
   mapfile -t units < <(if [[ $mode == changed ]]; then production_units | changed_units; else production_units; fi)
-  say "clang-tidy looks at ${#units[@]} units"
+  say "clang-tidy checks ${#units[@]} units"
   ((${#units[@]} > 0)) || return 0
   # shellcheck disable=SC2016  # the inner shell expands it
   printf '%s\0' "${units[@]}" | xargs -0 -n 1 -P "$(job_count)" bash -c 'check_unit "$1"' _
@@ -102,10 +102,10 @@ main() {
   found=$(wc -l <"$scratch/all")
   late=$(wc -l <"$scratch/late")
   if ((late > 0)); then
-    say "$seconds s were not enough for $late of the units; tools/tidy.sh looks at all:"
+    say "$seconds s were not enough for these $late units; tools/tidy.sh checks all:"
     sort "$scratch/late" >&2
   fi
-  ((found == 0)) || fail "clang-tidy found $found places"
+  ((found == 0)) || fail "clang-tidy has $found findings"
   say "clang-tidy found nothing in $((${#units[@]} - late)) units"
 }
 
