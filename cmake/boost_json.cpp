@@ -1,3 +1,3 @@
-// Boost.JSON's definitions, for all of the program: the library is used header-only.
+// Boost.JSON's definitions, once for the whole program: the library is used header-only.
 
 #include <boost/json/src.hpp>

@@ -1,3 +1,3 @@
-// Boost.URL's definitions: the library is used header-only.
+// Boost.URL's definitions, once for the whole program: the library is used header-only.
 
 #include <boost/url/src.hpp>

@@ -1,9 +1,9 @@
-# The CUDA backend: modules that the program loads only when a device is asked for, so that the program itself needs
+# The CUDA backend: modules that the program loads only when a device is requested, so that the program itself needs
 # neither a driver nor the memory of CUDA's libraries.
 #
-#   troupe_cuda_probe    what devices there are; the runtime alone
+#   troupe_cuda_probe    lists the devices; the runtime alone
 #   troupe_cuda          computes on them, with cuBLASLt and NCCL, and cuDNN, which it loads for convolutions
-#   troupe_cuda_headers  what both are compiled with; the tests' emulation too, which needs no compiler of CUDA's
+#   troupe_cuda_headers  headers and options of both, and of the tests' emulation, which needs no CUDA compiler
 
 set(TROUPE_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if all that it needs is found), ON or OFF")
 set_property(CACHE TROUPE_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -11,7 +11,7 @@ set(troupe_cuda_oldest 12.4)
 
 # -- the headers ------------------------------------------------------------------------------------------------------
 
-# Makes the target troupe_cuda_headers, or sets `result` to what it lacks.
+# Makes the target troupe_cuda_headers, or sets `result` to what is missing.
 function(troupe_find_cuda_headers result)
   if(NOT CUDAToolkit_FOUND)
     set(${result} "no CUDA toolkit ${troupe_cuda_oldest} or newer was found" PARENT_SCOPE)
@@ -39,7 +39,7 @@ function(troupe_find_cuda_headers result)
     target_include_directories(troupe_cuda_headers SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS}
       "${TROUPE_CUBLASLT_INCLUDE_DIR}" "${TROUPE_NCCL_INCLUDE_DIR}" "${TROUPE_CUDNN_INCLUDE_DIR}")
     # As for the processor's kernels: contracted only where the code says so.
-    # In a unity build gcc takes the sources for headers, whose classes must not have types of unnamed namespaces.
+    # In a unity build gcc treats the sources as headers, whose classes must not have types of unnamed namespaces.
     target_compile_options(troupe_cuda_headers INTERFACE
       "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-ffp-contract=off>"
       "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>"
@@ -53,7 +53,7 @@ endfunction()
 
 # -- libraries and compiler -------------------------------------------------------------------------------------------
 
-# Sets `result` to what is missing for the modules themselves, if anything is.
+# Sets `result` to what the modules themselves lack, if anything.
 function(troupe_find_cuda result)
   if(TROUPE_SANITIZER)
     set(${result} "nvcc does not know the sanitizers" PARENT_SCOPE)
@@ -81,7 +81,7 @@ function(troupe_find_cuda result)
   endif()
 endfunction()
 
-# Sets `result` to a library's version, put together from the numbers that its header defines under `names`.
+# Sets `result` to a library's version, from the numbers that its header defines by the names in the arguments.
 function(troupe_header_version result header)
   set(parts "")
   if(EXISTS "${header}")
@@ -99,7 +99,7 @@ set(troupe_no_cuda "")
 if(NOT TROUPE_CUDA)
   set(troupe_no_cuda "TROUPE_CUDA is off")
 else()
-  # CMake 3.25 fails over CUDA 13, which has no nvToolsExt any more, unless an older CMake would be good enough.
+  # CMake 3.25 fails with CUDA 13, which has no nvToolsExt, unless the minimum CMake is older.
   set(troupe_minimum_cmake ${CMAKE_MINIMUM_REQUIRED_VERSION})
   set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit ${troupe_cuda_oldest} QUIET)
@@ -119,7 +119,7 @@ endif()
 
 # -- the modules ------------------------------------------------------------------------------------------------------
 
-# Ampere and Hopper, and the code that newer devices translate.
+# Ampere and Hopper, and PTX code, which newer devices translate.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "Compute capabilities to compile for")
 endif()
@@ -134,8 +134,8 @@ troupe_header_version(troupe_cudnn_version "${TROUPE_CUDNN_INCLUDE_DIR}/cudnn_ve
 message(STATUS "CUDA backend: built with CUDA ${CMAKE_CUDA_COMPILER_VERSION}, NCCL ${troupe_nccl_version}, "
                "cuDNN ${troupe_cudnn_version}, for ${CMAKE_CUDA_ARCHITECTURES}")
 
-# Replaces the sources in `list` by units of six each, which CMake 3.25 does not make of CUDA's by itself. The one that
-# includes CUB stays alone.
+# Replaces the sources in `list` by units of six each, which CMake 3.25 does not make for CUDA. The source that includes
+# CUB stays alone.
 function(troupe_unite list)
   set(units ${${list}})
   list(FILTER units INCLUDE REGEX "/sort\\.cu$")
@@ -160,7 +160,7 @@ function(troupe_cuda_module name)
   add_library(${name} MODULE ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE troupe_cuda_headers ${arg_LINK})
   target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
-  # The runtime is linked into each: neither depends on where the toolkit was.
+  # The runtime is linked into each: neither depends on the toolkit's folder.
   set_target_properties(${name} PROPERTIES
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_RUNTIME_LIBRARY Static
     CUDA_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
@@ -175,7 +175,7 @@ troupe_cuda_module(troupe_cuda SOURCES ${troupe_cuda_sources} ${troupe_cuda_kern
                    LINK CUDA::cublasLt "${TROUPE_NCCL_LIBRARY}")
 cmake_path(GET TROUPE_NCCL_LIBRARY PARENT_PATH troupe_nccl_folder)
 set(troupe_cuda_folders "${CUDAToolkit_LIBRARY_DIR}" "${troupe_nccl_folder}")
-# cuDNN is loaded when a convolution is first used; it need not be here.
+# cuDNN is loaded when a convolution is first used; the build does not need it.
 find_library(TROUPE_CUDNN_LIBRARY NAMES libcudnn.so.9 HINTS "${CUDNN_ROOT}" ENV CUDNN_ROOT ${CUDAToolkit_LIBRARY_DIR}
              PATH_SUFFIXES lib lib64)
 if(TROUPE_CUDNN_LIBRARY)
@@ -183,13 +183,13 @@ if(TROUPE_CUDNN_LIBRARY)
   list(APPEND troupe_cuda_folders "${troupe_cudnn_folder}")
   list(REMOVE_DUPLICATES troupe_cuda_folders)
 endif()
-# CMake leaves out the folders that nvcc links from by itself, but the dynamic loader does not know them.
+# CMake omits the folders from which nvcc links by itself, but the dynamic loader does not know them.
 set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${troupe_cuda_folders}"
                       INSTALL_RPATH "${troupe_cuda_folders}")
 troupe_cuda_module(troupe_cuda_probe SOURCES "${PROJECT_SOURCE_DIR}/kernels/cuda/probe/devices.cu")
 
-# The target `troupe` brings the modules that the program can use: the probe says why there are no devices, and only with
-# a driver can there be any. The target `all`, which tests need, has both.
+# The target `troupe` builds the modules that the program can use: the probe reports why there are no devices; the other
+# needs a driver. The target `all`, which tests need, builds both.
 set(troupe_cuda_used troupe_cuda_probe)
 if(EXISTS /proc/driver/nvidia/version OR EXISTS /dev/dxg)
   list(APPEND troupe_cuda_used troupe_cuda)
@@ -200,7 +200,7 @@ set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/cuda_modules.cpp" DIRECTORY "
   APPEND PROPERTY COMPILE_DEFINITIONS
   TROUPE_CUDA_VERSION="CUDA ${CMAKE_CUDA_COMPILER_VERSION}, NCCL ${troupe_nccl_version}")
 
-# Programs look for the modules in their own folder: tests and benchmarks get links there.
+# Programs look for the modules in their own folder, so the folders of tests and benchmarks get links.
 function(troupe_link_cuda_modules folder)
   get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
   get_property(binaries DIRECTORY "${folder}" PROPERTY BINARY_DIR)

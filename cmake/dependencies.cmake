@@ -6,8 +6,8 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
 
-# CAF: where the user says (CAF_ROOT), else where tools/setup.sh puts it: one prefix per sanitizer, since a sanitizer
-# that does not see the library's own synchronisation reports falsely.
+# CAF: in CAF_ROOT, else where tools/setup.sh installs it: one prefix per sanitizer, since a sanitizer that does not see
+# the library's own synchronisation reports false errors.
 if(DEFINED ENV{XDG_CACHE_HOME})
   set(troupe_cache "$ENV{XDG_CACHE_HOME}/troupe")
 else()
@@ -63,14 +63,14 @@ endfunction()
 troupe_package(boost INCLUDE "${TROUPE_BOOST_INCLUDE_DIR}")
 add_library(troupe_json STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/boost_json.cpp")  # Boost.JSON, compiled once
 target_link_libraries(troupe_json PUBLIC troupe_boost)
-add_library(troupe_url STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/boost_url.cpp")  # the same of Boost.URL
+add_library(troupe_url STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/boost_url.cpp")  # Boost.URL, compiled once
 target_link_libraries(troupe_url PUBLIC troupe_boost)
 troupe_package(expected INCLUDE "${TROUPE_EXPECTED_INCLUDE_DIR}")
 troupe_package(xxhash INCLUDE "${TROUPE_XXHASH_INCLUDE_DIR}")
 troupe_package(toml11 INCLUDE "${TROUPE_TOML11_INCLUDE_DIR}")
 troupe_package(zstd INCLUDE "${TROUPE_ZSTD_INCLUDE_DIR}" LINK "${TROUPE_ZSTD_LIBRARY}")
 troupe_package(highway INCLUDE "${TROUPE_HWY_INCLUDE_DIR}" LINK "${TROUPE_HWY_LIBRARY}")
-# Processors before SSE4 (2008) take the scalar kernels: each instruction set is one more time to compile them all.
+# Processors before SSE4 (2008) use the scalar kernels: each instruction set compiles all kernels once more.
 target_compile_definitions(troupe_highway INTERFACE HWY_DISABLED_TARGETS=HWY_SSSE3)
 troupe_package(openblas INCLUDE "${TROUPE_CBLAS_INCLUDE_DIR}" LINK ${CMAKE_DL_LIBS})  # kernels/cpu/blas.cpp loads it
 troupe_package(dnnl INCLUDE "${TROUPE_DNNL_INCLUDE_DIR}" LINK "${TROUPE_DNNL_LIBRARY}" gomp)  # oneDNN, and its OpenMP

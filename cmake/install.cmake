@@ -1,14 +1,14 @@
-# What `cmake --install` puts where, by component:
+# The files that `cmake --install` installs, by component:
 #
 #   runtime      the program, the shared library, the manual page, the completion, licences
 #   cuda         the modules of the CUDA backend, if they were built
-#   development  headers, and what find_package(troupe) reads
+#   development  headers, and the files of find_package(troupe)
 #
-# All of it may be moved together: nothing of it knows the prefix.
+# They may be moved together: none contains the prefix.
 
 include(CMakePackageConfigHelpers)
 
-# The manual page is made by the program's own help.
+# The manual page is generated from the program's help.
 set(troupe_manual "${CMAKE_BINARY_DIR}/troupe.1")
 add_custom_command(OUTPUT "${troupe_manual}"
   COMMAND "${CMAKE_COMMAND}" -E env COLUMNS=120 awk -v "program=$<TARGET_FILE:troupe>" -v "version=${PROJECT_VERSION}"

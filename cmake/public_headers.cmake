@@ -1,4 +1,4 @@
-# Installs the headers of troupe/ and what they include of other rooms, which is then in the folder troupe/ too:
+# Installs the headers of troupe/, and the headers of other rooms that they include, into the folder troupe/:
 # <troupe/nn/module.hpp> is nn/module.hpp. Run by `cmake --install`; SOURCE and BINARY are the two folders.
 
 file(GLOB headers RELATIVE "${SOURCE}" "${SOURCE}/troupe/*.hpp")

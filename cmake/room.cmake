@@ -1,7 +1,7 @@
-# troupe_room(NAME [WITHOUT folder] LINK target...): the library of one folder, from all its sources but those of `folder`.
-# troupe_test(NAME [LABEL label] [OPTIMIZE level] LINK target...): the test program of one folder, from all sources of the
-#   current one.
-# troupe_emulated_tests(NAME): those of them that need a GPU once more, on an emulated one, if that could be built.
+# troupe_room(NAME [WITHOUT folder] LINK target...): makes a folder's library from all its sources but those of `folder`.
+# troupe_test(NAME [LABEL label] [OPTIMIZE level] LINK target...): makes the test program of the current folder, from all
+#   of its sources.
+# troupe_emulated_tests(NAME): adds its tests that need a GPU once more, on an emulated one, if the emulation is built.
 
 set(troupe_test_timeout 300)  # seconds
 if(TROUPE_SANITIZER)
@@ -18,7 +18,7 @@ function(troupe_room name)
   target_link_libraries(troupe_${name} PUBLIC troupe_settings ${arg_LINK})
 endfunction()
 
-# What is installed for users' programs: shared libraries that show their own names only.
+# For the shared libraries that users' programs link: exports only the library's own names.
 function(troupe_export_own_names library)
   set(names "${PROJECT_SOURCE_DIR}/troupe/exports.map")
   target_link_options(${library} PRIVATE -Wl,-Bsymbolic-functions "-Wl,--version-script=${names}")
@@ -30,7 +30,7 @@ endfunction()
 function(troupe_test name)
   cmake_parse_arguments(arg "" "LABEL;OPTIMIZE" "LINK" ${ARGN})
   if(NOT DEFINED arg_OPTIMIZE)
-    set(arg_OPTIMIZE 0)  # most tests compile longer than they run
+    set(arg_OPTIMIZE 0)  # most tests take longer to compile than to run
   endif()
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   add_executable(${name}_test ${sources})
@@ -39,8 +39,8 @@ function(troupe_test name)
   if(TARGET troupe_cuda)
     add_dependencies(${name}_test troupe_cuda troupe_cuda_probe)
   endif()
-  # Suites named ...Gpu need a device, and skip themselves where there is none; those named ...Timing compare times.
-  # Tests that are disabled are the children of others: see tests/kernels/child_process.hpp.
+  # Suites named ...Gpu need a device, and skip themselves without one; suites named ...Timing compare times.
+  # Disabled tests are child processes of others: see tests/kernels/child_process.hpp.
   set(discovery TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60)
   gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "-*Gpu.*:*Timing.*:*.DISABLED_*" TEST_LIST ${name}_tests
                        PROPERTIES TIMEOUT ${troupe_test_timeout} LABELS "${arg_LABEL}")

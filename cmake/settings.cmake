@@ -1,4 +1,4 @@
-# Language level, warnings, sanitizers: what every target of the project is built with.
+# Language level, warnings and sanitizers of every target of the project.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -16,7 +16,7 @@ set_property(CACHE TROUPE_SANITIZER PROPERTY STRINGS "" asan-ubsan tsan)
 
 option(TROUPE_FUZZ "Build the fuzz targets with libFuzzer, and nothing else; needs clang" OFF)
 
-# A compiler cache is used where one is installed.
+# Uses a compiler cache if one is installed.
 find_program(TROUPE_CCACHE ccache)
 mark_as_advanced(TROUPE_CCACHE)
 foreach(language CXX CUDA)
@@ -27,13 +27,13 @@ endforeach()
 
 add_library(troupe_settings INTERFACE)
 target_include_directories(troupe_settings INTERFACE "${PROJECT_SOURCE_DIR}")
-# a*b+c is contracted only where the code says so, so that results do not depend on the optimizer's mood.
+# a*b+c is contracted only where the code says so, so that results do not depend on the optimizer.
 target_compile_options(troupe_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -ffp-contract=off)
 if(TROUPE_WERROR)
   target_compile_options(troupe_settings INTERFACE -Werror)
 endif()
 
-# With sanitizers gcc 12 takes members of empty optionals for uninitialised variables that are read.
+# With sanitizers gcc 12 warns that members of empty optionals are read uninitialised.
 if(TROUPE_SANITIZER STREQUAL "asan-ubsan")
   set(troupe_sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
       -Wno-maybe-uninitialized)
@@ -43,11 +43,11 @@ elseif(TROUPE_SANITIZER STREQUAL "tsan")
 elseif(NOT TROUPE_SANITIZER STREQUAL "")
   message(FATAL_ERROR "TROUPE_SANITIZER is '${TROUPE_SANITIZER}'; it must be empty, asan-ubsan or tsan")
 endif()
-if(TROUPE_FUZZ)  # CAF stays as it is: what is looked for is in our code
+if(TROUPE_FUZZ)  # CAF is not instrumented: the targets test our code
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR TROUPE_SANITIZER)
     message(FATAL_ERROR "TROUPE_FUZZ needs clang, which has libFuzzer, and brings its own sanitizers")
   endif()
-  # Checks that take a third of the compiler's time are left to the preset asan-ubsan, which replays the targets.
+  # Checks that cost a third of the compiler's time run in the preset asan-ubsan, which replays the targets.
   set(troupe_sanitizer_flags -fsanitize=address,undefined -fno-sanitize=alignment,null,object-size,vptr
       -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   add_compile_options(-fsanitize=fuzzer-no-link)
