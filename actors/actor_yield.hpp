@@ -21,31 +21,31 @@ class actor_yield {
   /// Requires: the arguments outlive this object.
   actor_yield(pointer self, actor_trace& trace, const std::uint64_t& step) : self_(self), trace_(trace), step_(step) {}
 
-  /// Calls `go_on` after the actors that get messages from now on have run, on this thread or another free one: a
+  /// Calls `resume` after the actors that get messages from now on have run, on this thread or another free one: a
   /// worker runs first the actors that became ready last.
-  void to_woken(std::function<void()> go_on) { self_->spawn<caf::hidden>(turn_of(std::move(go_on))); }
+  void to_woken(std::function<void()> resume) { self_->spawn<caf::hidden>(turn_of(std::move(resume))); }
 
-  /// Calls `go_on` after all actors that are ready, and returns true; returns false if it yielded less than 50 ms ago.
-  bool to_all(std::function<void()> go_on) {
+  /// Calls `resume` after all actors that are ready, and returns true; returns false if it yielded less than 50 ms ago.
+  bool to_all(std::function<void()> resume) {
     constexpr std::chrono::milliseconds interval{50};
     const auto now = std::chrono::steady_clock::now();
     if (now < yielded_ + interval) return false;
     yielded_ = now;
-    self_->home_system().spawn<caf::hidden>(turn_of(std::move(go_on)));  // runs last, since its parent is not an actor
+    self_->home_system().spawn<caf::hidden>(turn_of(std::move(resume)));  // runs last, since its parent is not an actor
     return true;
   }
 
  private:
-  /// Returns the behavior of an actor that has this one call `go_on`.
-  std::function<void(caf::event_based_actor*)> turn_of(std::function<void()> go_on) {
-    return [me = caf::strong_actor_ptr(self_->ctrl()), go_on = std::move(go_on), this](caf::event_based_actor* turn) {
+  /// Returns the behavior of an actor that has this one call `resume`.
+  std::function<void(caf::event_based_actor*)> turn_of(std::function<void()> resume) {
+    return [me = caf::strong_actor_ptr(self_->ctrl()), resume = std::move(resume), this](caf::event_based_actor* turn) {
       // The thread that reads a link also runs actors.
       const bool on_link_thread = dynamic_cast<inline_execution*>(turn->context()) != nullptr;
       run_in(
           me,
-          [go_on, this] {
+          [resume, this] {
             const actor_trace::turn as_turn(trace_, step_);
-            go_on();
+            resume();
           },
           on_link_thread ? nullptr : turn->context());
     };

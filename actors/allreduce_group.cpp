@@ -40,7 +40,7 @@ class host_collective final : public collective {
 
   bool sum(const bucket_id& id, group_bucket& all) override {
     const actor_trace::range working(group_.trace, trace::range_name::sum, id.step, all.started);
-    float* const mine = all.room() + all.sum.slice_of(group_.ranks().me).first;
+    float* const mine = all.buffer() + all.sum.slice_of(group_.ranks().me).first;
     const float scale = 1.0F / static_cast<float>(all.sum.batches());
     all.sum.sum(sum_of_floats(scale), reinterpret_cast<std::byte*>(mine));
     return true;
@@ -165,7 +165,7 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_sum& part) {
   const std::span<const float> numbers = floats_of(part.grad);
   if (const auto refused = all->sum.add_sum(process_of_sender(), {part.first, numbers.size()}))
     return refuse(id.step, error_of(id.bucket, *refused));
-  std::ranges::copy(numbers, all->room() + part.first);
+  std::ranges::copy(numbers, all->buffer() + part.first);
   all->stop = all->stop || part.stop;
   all->save = all->save || part.save;
   follow(id, *all);

@@ -60,7 +60,7 @@ struct group_bucket {
 
   /// The memory of the mean. Allocated only with its first part: until then, the count may be a false claim of a
   /// process.
-  float* room() {
+  float* buffer() {
     if (!mean) mean = std::make_shared_for_overwrite<float[]>(sum.count());
     return mean.get();
   }

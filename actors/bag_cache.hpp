@@ -24,10 +24,11 @@ kernels::bags_view view_of(const auto& message) {
           message.weights.template as<float>()};
 }
 
-/// Uploads the bags of a `bag_lookup` or `bag_gradient` into `room`; pinned memory is not copied by the host.
-kernels::bags_view put_bags(kernels::uploaded_bags& room, kernels::stream& on, const auto& message) {
-  return room.put(on, view_of(message),
-                  {message.indices.pinned_memory(), message.offsets.pinned_memory(), message.weights.pinned_memory()});
+/// Uploads the bags of a `bag_lookup` or `bag_gradient` into `buffers`; pinned memory is not copied by the host.
+kernels::bags_view put_bags(kernels::uploaded_bags& buffers, kernels::stream& on, const auto& message) {
+  return buffers.put(
+      on, view_of(message),
+      {message.indices.pinned_memory(), message.offsets.pinned_memory(), message.weights.pinned_memory()});
 }
 
 /// The cache of one table. Not thread-safe.
@@ -44,7 +45,7 @@ class bag_cache {
     next.indices = same_bytes(wanted.indices);
     next.offsets = same_bytes(wanted.offsets);
     next.weights = same_bytes(wanted.weights);
-    next.view = put_bags(next.room, on, wanted);
+    next.view = put_bags(next.buffers, on, wanted);
     return next.view;
   }
 
@@ -91,7 +92,7 @@ class bag_cache {
     std::uint64_t number = 0;  // 0: free
     bool is_taken = false;     // by a gradient
     same_bytes indices, offsets, weights;
-    kernels::uploaded_bags room;
+    kernels::uploaded_bags buffers;
     kernels::bags_view view;
   };
 

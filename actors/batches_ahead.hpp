@@ -39,16 +39,16 @@ class batch_threads {
 };
 
 /// How many threads are to make batches.
-struct batch_threads_wish {
+struct batch_threads_request {
   std::optional<std::size_t> count = {};  ///< null: the idle ones
   std::size_t sharers = 1;                ///< processes that share the cores, each with as many trainers
 };
 
 /// Returns how many large batches are made ahead for each of a process's trainers; 0: none.
-std::size_t batches_made_ahead(const batch_threads_wish& wish, std::size_t trainers);
+std::size_t batches_made_ahead(const batch_threads_request& request, std::size_t trainers);
 
 /// Returns the threads for this process's trainers; null: they make their own batches.
-std::shared_ptr<batch_threads> make_batch_threads(const batch_threads_wish& wish, std::size_t trainers);
+std::shared_ptr<batch_threads> make_batch_threads(const batch_threads_request& request, std::size_t trainers);
 
 /// Belongs to a trainer. `Batch`: what is made for a step.
 template <class Batch>

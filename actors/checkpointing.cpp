@@ -80,7 +80,7 @@ void checkpointing::tried() {
 
 // -- a checkpoint ----------------------------------------------------------------
 
-caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on) {
+caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& answer) {
   const std::uint32_t rank = share.rank;
   if (plan_ == nullptr || rank >= waiting_.size() || !plan_->checkpoints.store)
     return make_failure(errc::wrong_context, "rank {} wants a checkpoint, this run saves none", rank);
@@ -88,7 +88,7 @@ caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response
     return make_failure(errc::wrong_context, "rank {} wants a checkpoint while one is taken", rank);
   if (state_ == state::idle) enter(state::gathering);
   shares_[rank] = std::move(share);
-  waiting_[rank] = go_on;
+  waiting_[rank] = answer;
   write_if_complete();
   return {};
 }
@@ -268,7 +268,7 @@ void checkpointing::finish(std::optional<fault> problem) {
   if (plan_->total_steps > 0) std::ranges::fill(shares_, std::nullopt);  // no trainer ends before the others
   enter(state::idle);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (auto go_on = all[rank]) go_on->deliver(msg::committed{trace_.next(at_step, asked[rank])});
+    if (auto answer = all[rank]) answer->deliver(msg::committed{trace_.next(at_step, asked[rank])});
 }
 
 }  // namespace troupe::actors

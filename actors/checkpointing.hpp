@@ -59,9 +59,9 @@ class checkpointing {
   /// Removes the folder of `folder_to_try`.
   void tried();
 
-  /// A trainer has handed over its state; `go_on` is answered when the checkpoint is written or has failed. Returns an
+  /// A trainer has handed over its state; `answer` is answered when the checkpoint is written or has failed. Returns an
   /// error if no checkpoint is expected, or not now.
-  caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on);
+  caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& answer);
 
   /// A trainer has ended, after a checkpoint if the run saves any; later checkpoints reuse its last share.
   void ended(std::uint32_t rank);

@@ -50,24 +50,25 @@ std::string describe(const compute_devices& devices, std::uint32_t trainers, std
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-result<compute_devices> choose_devices(const device_request& wish) {
+result<compute_devices> choose_devices(const device_request& request) {
   using kind = device_request::kind;
   compute_devices chosen;
-  const bool wants_cuda = wish.trainers == kind::cuda || wish.servers == kind::cuda;
-  if (!wants_cuda && wish.trainers == kind::cpu) {
-    if (wish.numbers.empty()) return chosen;
-    return bad_input("--devices {}: nothing computes on CUDA devices; use --device cuda", fmt::join(wish.numbers, ","));
+  const bool wants_cuda = request.trainers == kind::cuda || request.servers == kind::cuda;
+  if (!wants_cuda && request.trainers == kind::cpu) {
+    if (request.numbers.empty()) return chosen;
+    return bad_input("--devices {}: nothing computes on CUDA devices; use --device cuda",
+                     fmt::join(request.numbers, ","));
   }
   const kernels::device_report found = kernels::find_devices();
   if (!found.cuda_usable) {
     if (wants_cuda)
       return bad_input("--{0}device cuda: {1}; 'troupe devices' lists the devices, --{0}device cpu does without",
-                       wish.trainers == kind::cuda ? "" : "server-", found.reason);
-    if (!wish.numbers.empty()) return bad_input("--devices: {}; leave it out", found.reason);
+                       request.trainers == kind::cuda ? "" : "server-", found.reason);
+    if (!request.numbers.empty()) return bad_input("--devices: {}; leave it out", found.reason);
     if (found.cuda_refused) chosen.reason = found.reason;
     return chosen;
   }
-  chosen.numbers = wish.numbers;
+  chosen.numbers = request.numbers;
   if (chosen.numbers.empty())
     for (std::size_t number = 0; number < found.devices.size(); ++number)
       if (found.devices[number].compute_major >= kernels::compute_major_min)
@@ -81,10 +82,10 @@ result<compute_devices> choose_devices(const device_request& wish) {
       return bad_input("--devices {}: {} has compute capability {}.{}, {}.0 or more is needed", number, one.name,
                        one.compute_major, one.compute_minor, kernels::compute_major_min);
   }
-  chosen.trainers_by_default = wish.trainers == kind::automatic && wish.numbers.empty();
-  chosen.servers_by_default = chosen.trainers_by_default && wish.servers == kind::automatic;
-  chosen.trainers = wish.trainers != kind::cpu;
-  chosen.servers = wish.servers == kind::automatic ? chosen.trainers : wish.servers == kind::cuda;
+  chosen.trainers_by_default = request.trainers == kind::automatic && request.numbers.empty();
+  chosen.servers_by_default = chosen.trainers_by_default && request.servers == kind::automatic;
+  chosen.trainers = request.trainers != kind::cpu;
+  chosen.servers = request.servers == kind::automatic ? chosen.trainers : request.servers == kind::cuda;
   return chosen;
 }
 

@@ -66,7 +66,7 @@ struct device_request {
 };
 
 /// Looks at the machine without opening a device. Fails with kind input, naming what is missing.
-result<compute_devices> choose_devices(const device_request& wish);
+result<compute_devices> choose_devices(const device_request& request);
 
 /// Spawns on the worker threads, or with `on_device` on a separate thread, which may block on a CUDA device. `spawner`:
 /// an actor system or one of its actors.

@@ -138,7 +138,7 @@ void dense_replica::backward_inputs(const part& which, const float* grad_outputs
   network_.module->backward(pass_of(which, true), numbers, of);
 }
 
-void dense_replica::stand_by(nn::rank_means& ranks) const {
+void dense_replica::join_idle(nn::rank_means& ranks) const {
   const nn::pass how{.stream = compute(), .training = true, .ranks = &ranks};
   const nn::pass_numbers none{.input = nn::batch_of(0, network_.in)};
   network_.module->forward(how, none);
@@ -151,7 +151,7 @@ void dense_replica::run(const model::loss_targets& targets) {
   const auto calls = [&] {
     for (std::size_t i = 0; i < parts(); ++i) run(part_of(i), targets);
     if (batch_.ranks == nullptr) return;
-    for (std::size_t i = parts(); i < options_.micro_batches; ++i) stand_by(*batch_.ranks);
+    for (std::size_t i = parts(); i < options_.micro_batches; ++i) join_idle(*batch_.ranks);
   };
   const kernels::step_graphs* const steps = compute().device().graphs();
   const bool is_captured = steps != nullptr && steps->are_captured();

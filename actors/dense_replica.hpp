@@ -136,7 +136,7 @@ class dense_replica : public trained_parameters {
   /// The multiply-adds of a sample's forward pass in matrix products.
   std::uint64_t multiply_adds() const { return multiply_adds_; }
   /// Joins the other ranks' passes, forward and back to the inputs, without samples.
-  void stand_by(nn::rank_means& ranks) const;
+  void join_idle(nn::rank_means& ranks) const;
   /// Begins a batch whose `input`, `classes` and `values` are not read.
   void begin_parts(const pass& batch);
   /// Passes micro-batch `number` of a batch forward; the batch need not have begun. `input` [its samples, in_features]

@@ -63,8 +63,8 @@ struct device_destination final : msg::lookup_destination {
 };
 
 /// Returns the columns that a message offers; null: none.
-inline const device_destination* columns_of(const std::shared_ptr<const msg::lookup_destination>& room) {
-  return static_cast<const device_destination*>(room.get());
+inline const device_destination* columns_of(const std::shared_ptr<const msg::lookup_destination>& destination) {
+  return static_cast<const device_destination*>(destination.get());
 }
 
 }  // namespace troupe::actors

@@ -146,7 +146,7 @@ std::uint64_t bytes_of(const model::embedding_bag_options& options, const model:
 caf::error check_device(const model::optimizer_spec& optimizer, const model::embedding_bag_options& options,
                         const kernels::device& where) {
   const auto fault = model::device_fault(optimizer, where, "--server-device");
-  return fault ? make_failure(errc::bad_input, "{}: {}", model::words_of(options), *fault) : caf::error();
+  return fault ? make_failure(errc::bad_input, "{}: {}", model::description_of(options), *fault) : caf::error();
 }
 
 caf::error check_bytes(const std::string& what, std::uint64_t needed, const kernels::device& where) {
@@ -166,14 +166,14 @@ caf::error check_bytes(const std::string& what, std::uint64_t needed, const kern
 
 caf::error check_place(const model::embedding_bag_options& options, const kernels::device& where) {
   if (auto wrong = check_device(options.optimizer, options, where)) return wrong;
-  return check_bytes(model::words_of(options) + " with its optimizer's state", bytes_of(options, options.optimizer),
-                     where);
+  return check_bytes(model::description_of(options) + " with its optimizer's state",
+                     bytes_of(options, options.optimizer), where);
 }
 
 caf::error check_state_place(const model::embedding_bag_options& options, const model::optimizer_spec& optimizer,
                              const kernels::device& where) {
   if (auto wrong = check_device(optimizer, options, where)) return wrong;
-  return check_bytes("the optimizer's state of " + model::words_of(options),
+  return check_bytes("the optimizer's state of " + model::description_of(options),
                      bytes_of(options, optimizer) - bytes_of(options, {}), where);
 }
 

@@ -55,7 +55,7 @@ msg::epoch_report epoch_tally::report(clock::time_point now) {
           .staleness_max = std::exchange(staleness_max_, 0)};
 }
 
-std::optional<msg::progress> epoch_tally::tell_progress(clock::time_point now) {
+std::optional<msg::progress> epoch_tally::report_progress(clock::time_point now) {
   if (new_losses_.empty()) return std::nullopt;
   auto report = new_losses_.report(now);
   if (!report) return report;

@@ -39,7 +39,7 @@ class epoch_tally {
   /// the counts that belong to one report.
   msg::epoch_report report(clock::time_point now);
   /// Returns the current position, without header; none within 100 ms of the last one, or if nothing is new.
-  std::optional<msg::progress> tell_progress(clock::time_point now);
+  std::optional<msg::progress> report_progress(clock::time_point now);
   /// The counts that a checkpoint keeps, without header and weights. `is_within`: the epoch is not over.
   msg::save_dense position(clock::time_point now, bool is_within) const;
 

@@ -77,12 +77,12 @@ inline caf::error cause_of(const std::exception_ptr& thrown) {
   }
 }
 
-/// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.
+/// Makes `self` turn an exception in a handler into such an error, pass it to `report`, and quit with it.
 /// Requires: the actor's state has `name` and `step`.
-void fail_on_exceptions(auto* self, std::function<void(const caf::error&)> tell = {}) {
-  self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {
+void fail_on_exceptions(auto* self, std::function<void(const caf::error&)> report = {}) {
+  self->set_exception_handler([self, report = std::move(report)](std::exception_ptr& thrown) -> caf::error {
     caf::error failure = failure_of(self->state.name, self->state.step, cause_of(thrown));
-    if (tell) tell(failure);
+    if (report) report(failure);
     return failure;
   });
 }

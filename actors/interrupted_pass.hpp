@@ -23,7 +23,7 @@ class interrupted_pass final : public nn::rank_means {
   /// Runs a pass until it ends or waits. Requires: no pass is active.
   void begin(std::function<void()> pass) {
     TROUPE_ASSERT(!pass_);
-    meetings_ = 0;
+    syncs_ = 0;
     pass_ = std::make_unique<fiber>(std::move(pass));
     resume();
   }
@@ -31,13 +31,13 @@ class interrupted_pass final : public nn::rank_means {
   /// The numbers whose means the pass waits for; empty: the pass is over.
   std::span<const float> wanted() const { return wanted_; }
   /// How often the pass has waited before.
-  std::uint32_t meetings() const { return meetings_; }
+  std::uint32_t syncs() const { return syncs_; }
 
   /// Continues with the means of `wanted`, of the same count.
-  void go_on(std::span<const float> means) {
+  void proceed(std::span<const float> means) {
     TROUPE_ASSERT(means.size() == wanted_.size() && !means.empty());
     std::ranges::copy(means, wanted_.begin());
-    ++meetings_;
+    ++syncs_;
     resume();
   }
 
@@ -56,7 +56,7 @@ class interrupted_pass final : public nn::rank_means {
   }
 
   std::uint32_t ranks_;
-  std::uint32_t meetings_ = 0;
+  std::uint32_t syncs_ = 0;
   std::span<float> wanted_;
   std::unique_ptr<fiber> pass_;  ///< null: no pass is active
 };

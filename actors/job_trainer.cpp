@@ -4,7 +4,7 @@
 
 #include "actors/failure.hpp"
 #include "actors/job_failure.hpp"
-#include "actors/part_follower.hpp"
+#include "actors/pipeline_worker.hpp"
 #include "actors/training_loop.hpp"
 #include "model/stages.hpp"
 
@@ -61,9 +61,9 @@ caf::error job_trainer::lead() {
 caf::error job_trainer::follow() {
   const std::uint32_t rank = actor_.rank;
   const model::stage_place at = model::place_of_part(*assigned_->job, assigned_->part());
-  part_links::neighbours beside{.before = part_at(rank - at.ranks_from_input()),
-                                .behind = at.is_last() ? msg::part_actor() : part_at(rank + at.slice.slices),
-                                .slices = {}};
+  pipeline_links::neighbours beside{.before = part_at(rank - at.ranks_from_input()),
+                                    .behind = at.is_last() ? msg::part_actor() : part_at(rank + at.slice.slices),
+                                    .slices = {}};
   bool has_all = beside.before && (at.is_last() || beside.behind);
   beside.slices.reserve(at.slice.slices - 1);
   for (std::uint32_t slice = 0; slice < at.slice.slices; ++slice) {
@@ -73,7 +73,7 @@ caf::error job_trainer::follow() {
   }
   if (!has_all)
     return make_failure(errc::wrong_context, "the parts beside part {} of the network are not in this run", at.part());
-  part_ = std::make_unique<part_follower>(actor_, *assigned_, at, std::move(beside));
+  part_ = std::make_unique<pipeline_worker>(actor_, *assigned_, at, std::move(beside));
   return {};
 }
 
@@ -157,8 +157,8 @@ void job_trainer::stop() {
   if (part_) part_->stop();
 }
 
-void job_trainer::tell(msg::actor_status& now) const {
-  if (part_) part_->tell(now);
+void job_trainer::report(msg::actor_status& now) const {
+  if (part_) part_->report(now);
 }
 
 msg::full_trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,

@@ -1,5 +1,5 @@
 // The body of a trainer of a job. When ordered to train, it opens the data, and either leads a replica of the network
-// (`training_loop`) or, with another part of the network, follows the trainer that leads it (`part_follower`).
+// (`training_loop`) or, with another part of the network, follows the trainer that leads it (`pipeline_worker`).
 
 #pragma once
 
@@ -21,10 +21,10 @@ class job_trainer final : public trainer_body {
  public:
   explicit job_trainer(trainer_context actor) : trainer_body(std::move(actor)) {}
 
-  void meet(const trainer_peers& all) override { all_ = all; }
+  void set_peers(const trainer_peers& all) override { all_ = all; }
   void begin(msg::train& order) override;
   void stop() override;
-  void tell(msg::actor_status& now) const override;
+  void report(msg::actor_status& now) const override;
   void take(msg::activation&& input) override;
   void take(msg::activation_gradient&& grad) override;
   void take(msg::part_outputs&& outputs) override;

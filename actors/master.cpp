@@ -23,9 +23,9 @@ void master_state::start(std::uint64_t run, run_observer observer, run_checkpoin
   began_ = run_figures::clock::now();
   members_.start(std::move(nodes), observer_.on_note);
   requests_.start([this](const caf::error& error, const caf::actor_addr& whom, caf::string_view question) {
-    act_on(members_.judge(error, whom, question, step));
+    act_on(members_.assess(error, whom, question, step));
   });
-  self_->set_down_handler([this](const caf::down_msg& down) { act_on(members_.judge(down, step)); });
+  self_->set_down_handler([this](const caf::down_msg& down) { act_on(members_.assess(down, step)); });
 }
 
 void master_state::enter(run_phase next) {
@@ -273,11 +273,11 @@ void master_state::fail(const caf::error& error) {
 }
 
 /// Ends the members of this process; nodes end their own.
-void master_state::end_members(bool done, const std::string& words, bool again) {
+void master_state::end_members(bool done, const std::string& text, bool again) {
   requests_.close();
   if (plan_.companion) plan_.companion->stop();
   for (const auto& [number, one] : members_.nodes())
-    self_->send(one.handle, msg::run_over{trace.next(step, plan_.cause), done, words, again});
+    self_->send(one.handle, msg::run_over{trace.next(step, plan_.cause), done, text, again});
   if (!members_.is_remote())
     for (const caf::actor_addr& address : members_.addresses())
       if (auto strong = caf::actor_cast<caf::actor>(address)) self_->send_exit(strong, caf::exit_reason::user_shutdown);
@@ -349,9 +349,9 @@ void master_state::pass_on(const std::vector<epoch_summary>& complete) {
 
 caf::result<msg::committed> master_state::handle(msg::save_dense& share) {
   step = std::max(step, share.head.step);  // a loss after the checkpoint belongs to this step or a later one
-  auto go_on = self_->make_response_promise<msg::committed>();
-  if (auto error = checkpoints_.add(std::move(share), go_on)) go_on.deliver(std::move(error));
-  return go_on;
+  auto answer = self_->make_response_promise<msg::committed>();
+  if (auto error = checkpoints_.add(std::move(share), answer)) answer.deliver(std::move(error));
+  return answer;
 }
 
 msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,

@@ -91,7 +91,7 @@ class master_state {
   void collect();
   void deliver();
   void end(msg::run_result&& result);
-  void end_members(bool done, const std::string& words, bool again);
+  void end_members(bool done, const std::string& text, bool again);
   void pass_on(const std::vector<epoch_summary>& complete);
 
   // Losses, and late answers.
@@ -100,14 +100,14 @@ class master_state {
                  const std::function<void(Answer&)>& take, std::function<void()> then);
   void learn_step(const std::string& lost, std::function<void()> then);
   void fail_late(const caf::error& error);
-  std::string words_of_late(const status_round& round, const std::string& said) const;
+  std::string late_text(const status_round& round, const std::string& said) const;
 
   // Status and diagnosis.
   using status_reader = std::function<void(const status_round& round)>;
   void ask_all_how_they_are(const msg::header& asked, status_reader then);
   template <class Handle>
   void ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, msg::actor_status& to);
-  void tell_status(status_round& round);
+  void report_status(status_round& round);
   std::vector<msg::wait_status> causes_of(const msg::wait_status& wait, const status_round& round) const;
   void add_own_waits(std::vector<msg::wait_status>& waits) const;
 

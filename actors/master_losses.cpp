@@ -20,7 +20,7 @@ std::optional<std::uint64_t> awaited_step(const status_round& round, const std::
     for (const msg::wait_status& one : waits)
       if (one.on == name && one.step > 0) first = std::min(first.value_or(one.step), one.step);
   };
-  look(round.told.waits);
+  look(round.overall.waits);
   for (const msg::actor_status& group : round.groups) look(group.waits);
   return first;
 }
@@ -39,13 +39,13 @@ void master_state::handle(const msg::node_lost& word) {
   const bool is_member =
       std::ranges::any_of(members_.nodes(), [&](const auto& one) { return one.second.session == word.session; });
   const auto own_stop = members_.own_stop();  // read now, before others take time to answer
-  if (phase_ < run_phase::training || !is_member) return act_on(members_.judge(word, step, own_stop));
+  if (phase_ < run_phase::training || !is_member) return act_on(members_.assess(word, step, own_stop));
   if (!losses_.begin_end()) return;
-  learn_step(word.session, [this, word, own_stop] { fail(members_.judge(word, step, own_stop).why); });
+  learn_step(word.session, [this, word, own_stop] { fail(members_.assess(word, step, own_stop).why); });
 }
 
 void master_state::handle(const msg::link_lost& word) {
-  learn_step({}, [this, word] { act_on(members_.judge(word, step)); });
+  learn_step({}, [this, word] { act_on(members_.assess(word, step)); });
 }
 
 /// After a loss another attempt may follow, which needs to know how far this one came.
@@ -74,15 +74,15 @@ void master_state::fail_late(const caf::error& error) {
   ask_all_how_they_are({}, [this, error](const status_round& round) {
     for (const msg::actor_status& one : round.links) step = std::max(step, one.step);
     const std::string said = protocol::describe(error);
-    fail(make_failure(errc::timeout, "{}{}", said, words_of_late(round, said)));
+    fail(make_failure(errc::timeout, "{}{}", said, late_text(round, said)));
   });
 }
 
 /// Describes the members that handle no message: the one named in the error `said`, else those that others wait for; ""
 /// if all do. Leaves out the member that has failed with the error, and therefore handles no message either.
-std::string master_state::words_of_late(const status_round& round, const std::string& said) const {
+std::string master_state::late_text(const status_round& round, const std::string& said) const {
   std::string named, awaited, others;
-  for (const msg::actor_status& one : round.told.actors) {
+  for (const msg::actor_status& one : round.overall.actors) {
     if (one.phase != "computing" || said.starts_with(one.name + ", step ")) continue;
     const bool has_function = !plan_.epochs && one.name.starts_with("trainer");
     const std::string what = fmt::format(

@@ -56,17 +56,17 @@ void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, con
           [this, round, &to](msg::actor_status& answer) {
             answer.name = to.name;
             to = std::move(answer);
-            if (--round->missing == 0) tell_status(*round);
+            if (--round->missing == 0) report_status(*round);
           },
           [this, round, &to](const caf::error& error) {
             to.phase = error == caf::sec::request_timeout ? "computing" : "gone";
-            if (--round->missing == 0) tell_status(*round);
+            if (--round->missing == 0) report_status(*round);
           });
 }
 
 caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   auto promise = self_->make_response_promise<msg::run_status>();
-  ask_all_how_they_are(query.head, [promise](const status_round& round) mutable { promise.deliver(round.told); });
+  ask_all_how_they_are(query.head, [promise](const status_round& round) mutable { promise.deliver(round.overall); });
   return promise;
 }
 
@@ -76,17 +76,17 @@ void master_state::ask_all_how_they_are(const msg::header& asked, status_reader 
   if (status_readers_.size() > 1) return;
   const auto round = std::make_shared<status_round>();
   round->asked = asked;
-  msg::run_status& told = round->told;
+  msg::run_status& overall = round->overall;
   if (const auto& rules = members_.rules()) {
-    told.attempt = rules->attempt;
-    told.lost = rules->lost;
+    overall.attempt = rules->attempt;
+    overall.lost = rules->lost;
   }
   // Reserved in advance: answers are stored by reference, so no element may move.
   const auto& servers = members_.servers();
   const auto& trainers = members_.trainers();
   const auto& nodes = members_.nodes();
-  told.actors.reserve(servers.size() + trainers.size());
-  told.nodes.reserve(nodes.size());
+  overall.actors.reserve(servers.size() + trainers.size());
+  overall.nodes.reserve(nodes.size());
   round->links.resize(nodes.size());
   round->groups.reserve((nodes.size() + 1) * plan_.parts);
   round->group_of.resize(trainers.size(), SIZE_MAX);
@@ -95,7 +95,7 @@ void master_state::ask_all_how_they_are(const msg::header& asked, status_reader 
       if (members[rank] != nullptr)
         ask_how_it_is(
             round, members[rank],
-            told.actors.emplace_back(msg::actor_status{{}, fmt::format("{} {}", role, rank), {}, step, {}, {}}));
+            overall.actors.emplace_back(msg::actor_status{{}, fmt::format("{} {}", role, rank), {}, step, {}, {}}));
   };
   ask_all(servers, "server");
   ask_all(trainers, "trainer");
@@ -111,38 +111,38 @@ void master_state::ask_all_how_they_are(const msg::header& asked, status_reader 
   ask_groups(members_.groups(), all_ranks);
   for (const auto& [number, one] : nodes) {
     const msg::peer_node& what = one.what;
-    ask_how_it_is(round, one.handle, round->links[told.nodes.size()]);
-    told.nodes.push_back({what.trains, what.ranks, one.host, one.pid, one.user_name, {}});
+    ask_how_it_is(round, one.handle, round->links[overall.nodes.size()]);
+    overall.nodes.push_back({what.trains, what.ranks, one.host, one.pid, one.user_name, {}});
     ask_groups(membership::groups_of(one), what.ranks);
   }
-  if (--round->missing == 0) tell_status(*round);
+  if (--round->missing == 0) report_status(*round);
 }
 
-void master_state::tell_status(status_round& round) {
-  msg::run_status& told = round.told;
-  told.head = trace.next(step, msg::id_of(round.asked));
-  told.phase = checkpoints_.holds_up() ? "saving" : words_of(phase_);
-  told.step = step;
-  told.total_steps = plan_.total_steps;
-  told.diagnosis = diagnosis_;
-  told.servers = static_cast<std::uint32_t>(present(members_.servers()));
-  told.trainers = static_cast<std::uint32_t>(present(members_.trainers()));
+void master_state::report_status(status_round& round) {
+  msg::run_status& overall = round.overall;
+  overall.head = trace.next(step, msg::id_of(round.asked));
+  overall.phase = checkpoints_.holds_up() ? "saving" : description_of(phase_);
+  overall.step = step;
+  overall.total_steps = plan_.total_steps;
+  overall.diagnosis = diagnosis_;
+  overall.servers = static_cast<std::uint32_t>(present(members_.servers()));
+  overall.trainers = static_cast<std::uint32_t>(present(members_.trainers()));
   if (const auto& last = figures_.last_progress()) {
-    told.samples_per_s = last->samples_per_s;
-    told.steps_per_s = last->steps_per_s;
-    told.progress_age_s = std::chrono::duration<double>(run_figures::clock::now() - last->at).count();
+    overall.samples_per_s = last->samples_per_s;
+    overall.steps_per_s = last->steps_per_s;
+    overall.progress_age_s = std::chrono::duration<double>(run_figures::clock::now() - last->at).count();
   }
-  for (std::size_t i = 0; i < told.nodes.size(); ++i) told.nodes[i].links = std::move(round.links[i].queues);
-  for (msg::actor_status& one : told.actors) {
+  for (std::size_t i = 0; i < overall.nodes.size(); ++i) overall.nodes[i].links = std::move(round.links[i].queues);
+  for (msg::actor_status& one : overall.actors) {
     for (msg::queue_status& queue : one.queues)
       if (queue.sender >= trainer_number(0, plan_.servers))
         queue.name += fmt::format(" of trainer {}", queue.sender - trainer_number(0, plan_.servers));
     for (const msg::wait_status& wait : one.waits) {
       const auto causes = causes_of(wait, round);
-      told.waits.insert(told.waits.end(), causes.begin(), causes.end());
+      overall.waits.insert(overall.waits.end(), causes.begin(), causes.end());
     }
   }
-  add_own_waits(told.waits);
+  add_own_waits(overall.waits);
   for (const status_reader& read : std::exchange(status_readers_, {})) read(round);
 }
 
@@ -178,10 +178,10 @@ void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
     if (trainers > 0) who += (who.empty() ? "" : " and ") + plural(trainers, "trainer");
     waits.push_back({"", who + " to join", 0, ""});
   }
-  std::set<std::pair<std::string, std::string>> told;
+  std::set<std::pair<std::string, std::string>> overall;
   for (const auto& [number, question] : requests_.questions()) {
     const std::string whole = members_.who_is(question.whom);
-    if (auto [at, is_new] = told.emplace(answer_to(question.type), whole.substr(0, whole.find(" ("))); is_new)
+    if (auto [at, is_new] = overall.emplace(answer_to(question.type), whole.substr(0, whole.find(" ("))); is_new)
       waits.push_back({name, at->first, 0, at->second});
   }
 }

@@ -34,8 +34,8 @@ const char* what_became_of_it(const std::string& why) {
 }
 
 verdict fatal(caf::error why) { return {verdict::kind::fatal, std::move(why)}; }
-verdict doubtful(std::string words) {
-  return {verdict::kind::doubtful, make_failure(errc::peer_failed, std::move(words))};
+verdict doubtful(std::string text) {
+  return {verdict::kind::doubtful, make_failure(errc::peer_failed, std::move(text))};
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ std::string membership::who_is(const caf::actor_addr& address) const {
 
 /// The death of a member ends the run. If another actor's death was the cause, the verdict waits for that actor's
 /// report.
-verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
+verdict membership::assess(const caf::down_msg& down, std::uint64_t step) {
   if (state_ != state::closed) {
     const auto known =
         std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.handle.address() == down.source; });
@@ -270,8 +270,8 @@ verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
                               is_cut_off ? "its connection was lost" : protocol::describe(down.reason)));
 }
 
-verdict membership::judge(const msg::node_lost& word, std::uint64_t step,
-                          std::optional<std::chrono::milliseconds> own_stop) {
+verdict membership::assess(const msg::node_lost& word, std::uint64_t step,
+                           std::optional<std::chrono::milliseconds> own_stop) {
   const auto known = std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.session == word.session; });
   const std::string why = word.why.empty() ? "it has ended" : word.why;
   if (known == nodes_.end()) {
@@ -292,7 +292,7 @@ verdict membership::judge(const msg::node_lost& word, std::uint64_t step,
   return {};
 }
 
-verdict membership::judge(const msg::link_lost& word, std::uint64_t step) const {
+verdict membership::assess(const msg::link_lost& word, std::uint64_t step) const {
   if (state_ != state::closed) return {};
   const auto name_of_node = [this](std::uint32_t number) {
     const auto known = nodes_.find(number);
@@ -303,8 +303,8 @@ verdict membership::judge(const msg::link_lost& word, std::uint64_t step) const 
 }
 
 /// A receiver that has ended reports the reason in its down message. An error about a lost peer may be the only report.
-verdict membership::judge(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
-                          std::uint64_t step) const {
+verdict membership::assess(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
+                           std::uint64_t step) const {
   if (error == caf::sec::request_timeout && rules_)
     return fatal(make_failure(
         errc::timeout, "{}, step {}: did not answer {} within {} s; --request-timeout allows more", who_is(who), step,
@@ -330,8 +330,8 @@ bool membership::is_elastic() const {
   return std::ranges::find(settings_, "elastic", &msg::arguments::value_type::first) != settings_.end();
 }
 
-std::string membership::with_advice(const std::string& words) const {
-  return !rules_ || rules_->resume.empty() ? words : fmt::format("{}; {}", words, rules_->resume);
+std::string membership::with_advice(const std::string& text) const {
+  return !rules_ || rules_->resume.empty() ? text : fmt::format("{}; {}", text, rules_->resume);
 }
 
 }  // namespace troupe::actors

@@ -146,18 +146,18 @@ class membership {
   /// An actor that the master monitors has ended. A device's failure is best reported by a trainer, which uses the
   /// device and knows the step: an allreduce group or server may notice the failure first, but its report waits for the
   /// trainer's.
-  verdict judge(const caf::down_msg& down, std::uint64_t step);
+  verdict assess(const caf::down_msg& down, std::uint64_t step);
   /// Returns for how long this process was stopped, if that may just have cost it members.
   std::optional<std::chrono::milliseconds> own_stop() const {
     return rules_->stopped_lately ? rules_->stopped_lately() : std::nullopt;
   }
   /// A control connection has ended. `own_stop`: its value when that report came.
-  verdict judge(const msg::node_lost& word, std::uint64_t step, std::optional<std::chrono::milliseconds> own_stop);
+  verdict assess(const msg::node_lost& word, std::uint64_t step, std::optional<std::chrono::milliseconds> own_stop);
   /// A node has lost its link to another node.
-  verdict judge(const msg::link_lost& word, std::uint64_t step) const;
+  verdict assess(const msg::link_lost& word, std::uint64_t step) const;
   /// `who` has answered a request of the run with an error, or not at all.
-  verdict judge(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
-                std::uint64_t step) const;
+  verdict assess(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
+                 std::uint64_t step) const;
 
  private:
   struct member {
@@ -178,7 +178,7 @@ class membership {
   void leave(std::uint32_t number, const std::string& why);
   /// Returns whether the number of trainers may change.
   bool is_elastic() const;
-  std::string with_advice(const std::string& words) const;
+  std::string with_advice(const std::string& text) const;
 
   state state_ = state::early;
   std::optional<node_rules> rules_;

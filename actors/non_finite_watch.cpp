@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" : "Inf"; }
 
-std::string non_finite_watch::finding::words(const char* advice) const {
+std::string non_finite_watch::finding::description(const char* advice) const {
   return fmt::format("{} is {} (number {} of {}); {}", what, kind_of(static_cast<double>(number)), place, count,
                      advice);
 }
@@ -42,7 +42,7 @@ std::uint64_t non_finite_watch::fetch(kernels::stream& on) {
   return next_;
 }
 
-std::optional<non_finite_watch::finding> non_finite_watch::judge(std::uint64_t last_step) {
+std::optional<non_finite_watch::finding> non_finite_watch::check_finite(std::uint64_t last_step) {
   for (std::uint64_t i = next_ - open_.size(); i < known_ && open_.front().step <= last_step; ++i) {
     const search one = open_.front();
     const kernels::non_finite found = results_.host()[one.slot];

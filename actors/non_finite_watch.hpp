@@ -2,7 +2,7 @@
 // for that stream anyway. So it costs no further wait, and a finding may be reported a step or two late, but names its
 // own step.
 //
-//   look ──▶ open ──fetch──▶ fetched ──(the host waits for the stream)──know──▶ known ──judge──▶
+//   look ──▶ open ──fetch──▶ fetched ──(the host waits for the stream)──know──▶ known ──check_finite──▶
 
 #pragma once
 
@@ -35,7 +35,7 @@ class non_finite_watch {
     std::size_t count = 0;
 
     /// The text for the line that ends a run. `advice`: what to try next.
-    std::string words(const char* advice = lower_rates) const;
+    std::string description(const char* advice = lower_rates) const;
   };
 
   non_finite_watch() = default;
@@ -61,7 +61,7 @@ class non_finite_watch {
   void know(std::uint64_t searches) { known_ = searches; }
 
   /// Returns the first known finding in the steps up to `last_step`.
-  std::optional<finding> judge(std::uint64_t last_step);
+  std::optional<finding> check_finite(std::uint64_t last_step);
 
  private:
   struct search {

@@ -98,7 +98,7 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   }
   std::vector<remote_module::lookup_future> begun(modules.size());
   const auto begin = [&](std::size_t i) -> caf::error {
-    auto one = with_memory_for([&] { return "rows of " + modules[i].module->words(); },
+    auto one = with_memory_for([&] { return "rows of " + modules[i].module->description(); },
                                [&] { return modules[i].module->lookup(wanted.tables[i], wanted.type); });
     if (!one) return one.error();
     begun[i] = std::move(*one);
@@ -109,7 +109,7 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
     return refusal(error);
   std::optional<actor_trace::range> waiting;
   if (device_.timer != nullptr &&
-      !std::ranges::all_of(wanted.tables, [](const auto& table) { return table.room != nullptr; }))
+      !std::ranges::all_of(wanted.tables, [](const auto& table) { return table.destination != nullptr; }))
     waiting.emplace(trace, trace::range_name::device_wait, wanted.head.step);
   for (const auto& wait_for : begun) found.tables.push_back(wait_for());
   return found;
@@ -248,7 +248,7 @@ void parameter_server_state::release_parked() {
   for (const parked_query& q : ready) q.answer();
 }
 
-void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins) {
+void send_origins(const msg::parameter_server_actor& server, trainer_origins origins) {
   auto* const self = caf::actor_cast<parameter_server_state::pointer>(server);
   run_in(caf::actor_cast<caf::strong_actor_ptr>(server),
          [self, origins = std::move(origins)] { self->state.trainers_come_from(origins); });

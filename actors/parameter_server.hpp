@@ -147,7 +147,7 @@ class parameter_server_state {
   void begin_checkpoint(std::uint64_t update);
   void keep_state(std::uint64_t update);
   bool make_way();
-  void go_on();
+  void proceed();
   void begin_save(const msg::save_module& order, std::uint64_t updates,
                   caf::typed_response_promise<msg::saved_module> promise);
 
@@ -169,8 +169,8 @@ class parameter_server_state {
     return refusal(make_failure(code, fmt::format(text, std::forward<Args>(args)...)));
   }
   std::string trainer_name(std::uint32_t rank) const;
-  void tell_missing(std::uint64_t update, msg::actor_status& now) const;
-  void tell_missing_async(msg::actor_status& now) const;
+  void report_missing(std::uint64_t update, msg::actor_status& now) const;
+  void report_missing_async(msg::actor_status& now) const;
 
   pointer self_;
   std::uint64_t run_ = 0;
@@ -193,10 +193,10 @@ class parameter_server_state {
 
 /// Sets the senders from which a server of this process accepts trainers' messages. Before that it accepts any, as a
 /// run in one process needs. Thread: any.
-void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins);
+void send_origins(const msg::parameter_server_actor& server, trainer_origins origins);
 
 /// Gives a server the handles of all servers, including itself. Thread: any.
-void tell_servers(const msg::parameter_server_actor& server, std::vector<msg::parameter_server_actor> all);
+void send_to_servers(const msg::parameter_server_actor& server, std::vector<msg::parameter_server_actor> all);
 
 /// The behavior of server `rank` in run `run`; spawn with this function.
 msg::parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,

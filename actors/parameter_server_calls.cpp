@@ -75,7 +75,7 @@ class parameter_server_state::host final : public module_host {
         [then](caf::error& error) { then(std::move(error)); });
   }
 
-  void tell(std::uint32_t rank, msg::call what) override {
+  void send(std::uint32_t rank, msg::call what) override {
     if (rank >= server_.servers_.size() || !server_.servers_[rank]) return;
     what.head = server_.trace.next(server_.step);
     caf::anon_send(server_.servers_[rank], std::move(what));
@@ -174,7 +174,7 @@ void parameter_server_state::release_parked_calls() {
   for (parked_call& one : ready) dispatch(one);
 }
 
-void tell_servers(const msg::parameter_server_actor& server, std::vector<msg::parameter_server_actor> all) {
+void send_to_servers(const msg::parameter_server_actor& server, std::vector<msg::parameter_server_actor> all) {
   auto* const self = caf::actor_cast<parameter_server_state::pointer>(server);
   run_in(caf::actor_cast<caf::strong_actor_ptr>(server),
          [self, all = std::move(all)] { self->state.servers_are(all); });

@@ -36,12 +36,12 @@ caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& or
   if (auto error = check_run(order.head)) return error;
   if (auto error = expect({order.trainers, order.accumulate, order.staleness}, order.steps_done)) return error;
   checkpoint_.may_keep(order.checkpoint_memory);
-  const auto words = [&] {
+  const auto text = [&] {
     std::string all = order.spec.type;
     for (const auto& [key, value] : order.spec.args) all += fmt::format(" {}={}", key, value);
     return all;
   };
-  auto made = with_memory_for(words, [&] { return make(order); });
+  auto made = with_memory_for(text, [&] { return make(order); });
   if (!made) return refusal(made.error());
   const std::uint64_t module = next_module_++;
   modules_.emplace(module, std::move(*made));

@@ -13,7 +13,7 @@ namespace troupe::actors {
 /// Begins a checkpoint of the state after optimizer step `update`.
 void parameter_server_state::begin_checkpoint(std::uint64_t update) {
   checkpoint_.begin(update, [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)] {
-    if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me)) run_in(strong, [this] { go_on(); });
+    if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me)) run_in(strong, [this] { proceed(); });
   });
 }
 
@@ -34,7 +34,7 @@ bool parameter_server_state::make_way() {
 }
 
 /// Continues when there is more memory for copies, or nothing left to keep.
-void parameter_server_state::go_on() {
+void parameter_server_state::proceed() {
   if (phase_ != update_phase::held_up) return;
   enter(update_phase::collected);
   if (auto error = commit_complete()) return self_->quit(error);
@@ -69,7 +69,7 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
     if (!checkpoint_.update() || *checkpoint_.update() < updates) begin_checkpoint(updates);
     checkpoint_.begin_module(order.module);  // the next optimizer step does not keep it either
     promise.deliver(msg::saved_module{trace.next(step, msg::id_of(order.head)), {}, 0, {}});
-    return go_on();
+    return proceed();
   }
   if (checkpoint_.is_writing(order.module, updates))
     return promise.deliver(refusal(errc::wrong_context,
@@ -99,7 +99,7 @@ void parameter_server_state::begin_save(const msg::save_module& order, std::uint
     if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
       run_in(strong, [done = std::move(done), made = std::move(made)]() mutable { done(std::move(made)); });
   });
-  go_on();  // without memory, the module may have been written on this thread
+  proceed();  // without memory, the module may have been written on this thread
 }
 
 }  // namespace troupe::actors

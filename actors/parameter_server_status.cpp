@@ -14,7 +14,7 @@ std::string parameter_server_state::trainer_name(std::uint32_t rank) const {
 }
 
 /// Adds what optimizer step `update` lacks: gradients, or if all have arrived, the order to apply them.
-void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_status& now) const {
+void parameter_server_state::report_missing(std::uint64_t update, msg::actor_status& now) const {
   const step_context& open = contexts_.of(update);
   const auto is_here = [this](const contribution& one) {
     return one.complete || one.wants_norm || one.parts.size() >= contexts_.by().accumulate;
@@ -31,7 +31,7 @@ void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_statu
 }
 
 /// Consistency async: adds the trainers whose optimizer steps are awaited by lookups, calls and queries.
-void parameter_server_state::tell_missing_async(msg::actor_status& now) const {
+void parameter_server_state::report_missing_async(msg::actor_status& now) const {
   std::uint64_t needed = 0;
   for (const parked_lookup& one : parked_.lookups)
     needed = std::max(needed, contexts_.update_of(one.wanted.head.step) - 1);
@@ -49,14 +49,14 @@ caf::result<msg::actor_status> parameter_server_state::handle(const msg::actor_q
   msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, "idle", step, {}, {}};
   if (!contexts_.have_begun()) return now;
   if (contexts_.is_async()) {
-    tell_missing_async(now);
+    report_missing_async(now);
   } else {
     const step_context& next = contexts_.next();
     if (phase_ == update_phase::held_up)
       now.waits.push_back({name, "the checkpoint", checkpoint_.update().value_or(0) * contexts_.by().accumulate, name});
     const bool is_begun = std::ranges::any_of(
         next.ranks, [](const contribution& one) { return one.complete || one.wants_norm || !one.parts.empty(); });
-    if (is_begun || !parked_.empty()) tell_missing(contexts_.committed() + 1, now);
+    if (is_begun || !parked_.empty()) report_missing(contexts_.committed() + 1, now);
   }
   if (!now.waits.empty()) now.phase = "waiting";
   std::map<std::uint32_t, std::uint64_t> parked;  // by sender

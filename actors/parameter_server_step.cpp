@@ -41,7 +41,7 @@ caf::error parameter_server_state::collect(std::span<const contribution> ranks, 
       for (const msg::gradient& part : rank.parts)
         for (const msg::bag_gradient& grad : part.tables)
           if (grad.module == modules[i].number) ordered.push_back(&grad);
-    return with_memory_for([&] { return "the gradient of " + modules[i].module->words(); },
+    return with_memory_for([&] { return "the gradient of " + modules[i].module->description(); },
                            [&] { return modules[i].module->collect(ordered, from); });
   };
   side_by_side_ = is_much(ranks) && run_on_any_thread(modules);
@@ -57,7 +57,7 @@ caf::error parameter_server_state::apply(std::uint64_t update, step_order order)
   }
   // Modules may have been made since the gradients were collected.
   caf::error fault = first_error(modules.size(), side_by_side_ && run_on_any_thread(modules), [&](std::size_t i) {
-    with_memory_for([&] { return "a step of " + modules[i].module->words(); },
+    with_memory_for([&] { return "a step of " + modules[i].module->description(); },
                     [&] { modules[i].module->apply(update, order.factor); });
     return caf::error();
   });

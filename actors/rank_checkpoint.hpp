@@ -52,19 +52,19 @@ class rank_checkpoint {
   /// A checkpoint is to be taken, for which the rank stands still since `now`. Returns whether the rank can hand over
   /// its state; if not, it waits until the checkpoint before is written (`written`).
   bool begin(clock::time_point now) {
-    stands_still_since_ = now;
+    paused_since_ = now;
     if (phase_ == phase::none) return true;
     enter(phase::queued);
     return false;
   }
   bool is_due() const { return phase_ == phase::due; }
-  clock::time_point stands_still_since() const { return stands_still_since_; }
+  clock::time_point paused_since() const { return paused_since_; }
 
-  /// The state after `step` is handed over. `goes_on`: training continues while it is written.
-  void handed_over(std::uint64_t step, bool goes_on) {
+  /// The state after `step` is handed over. `continues`: training continues while it is written.
+  void handed_over(std::uint64_t step, bool continues) {
     if (timer_) timer_->begins(checkpoint_timer::now(), step);
-    enter(goes_on ? phase::writing : phase::awaited);
-    keeps_ = goes_on;
+    enter(continues ? phase::writing : phase::awaited);
+    keeps_ = continues;
     last_step_ = step;
   }
   /// The step of the last checkpoint.
@@ -105,7 +105,7 @@ class rank_checkpoint {
   bool is_by_time_ = false;
   std::uint64_t last_step_ = 0;
   bool keeps_ = false;
-  clock::time_point stands_still_since_;
+  clock::time_point paused_since_;
 };
 
 }  // namespace troupe::actors

@@ -37,7 +37,7 @@ class remote_embedding_bag final : public remote_module {
     const auto optimizer = optimizer_of(chosen, model::optimizer_use::table);
     if (!optimizer) return optimizer.error();
     const model::optimizer_spec& now = table_.options().optimizer;
-    if (is_chosen_ && *optimizer != now) return other_optimizer(words(), chosen, now);
+    if (is_chosen_ && *optimizer != now) return other_optimizer(description(), chosen, now);
     if (is_chosen_) return {};
     if (auto wrong = check_state_place(table_.options(), *optimizer, table_.stream().device())) return wrong;
     is_chosen_ = true;
@@ -72,12 +72,12 @@ class remote_embedding_bag final : public remote_module {
     if (auto error = looked_up_.has(grad) ? caf::error() : check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->device() != &table_.stream().device())
-      return make_failure(errc::wrong_context, "{}: a gradient on a device that the table is not on", words());
+      return make_failure(errc::wrong_context, "{}: a gradient on a device that the table is not on", description());
     if (!kernels::is_row_dtype(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
         !grad.grad.consistent())
-      return make_failure(errc::shape_mismatch,
-                          "{}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16", words(),
-                          grad.grad.rows, grad.grad.cols, name_of(grad.grad.type), expected_rows, table_.dim());
+      return make_failure(
+          errc::shape_mismatch, "{}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16",
+          description(), grad.grad.rows, grad.grad.cols, name_of(grad.grad.type), expected_rows, table_.dim());
     return {};
   }
 
@@ -88,15 +88,15 @@ class remote_embedding_bag final : public remote_module {
     std::uint64_t indices = 0;
     uploads_.resize(std::max(uploads_.size(), grads.size()));
     for (const msg::bag_gradient* grad : grads) {
-      upload& room = uploads_[contributions_.size()];
-      contributions_.push_back({bags_on_table(*grad, room.bags), on_table(grad->grad, room.grad)});
+      upload& buffers = uploads_[contributions_.size()];
+      contributions_.push_back({bags_on_table(*grad, buffers.bags), on_table(grad->grad, buffers.grad)});
       indices += contributions_.back().bags.indices.size();
     }
     if (indices > kernels::step_indices_max)
       return make_failure(errc::bad_input,
                           "{}: {} indices in an optimizer step: must be at most {}; use smaller batches "
                           "(--batch-size, --accumulate) or fewer trainers",
-                          words(), indices, kernels::step_indices_max);
+                          description(), indices, kernels::step_indices_max);
     table_.collect(contributions_);
     // The mean over a trainer's batches, and the mean or sum over the trainers.
     const auto parts = static_cast<float>(reduce_ == model::sparse_reduction::mean ? 1 : from.trainers);
@@ -115,7 +115,7 @@ class remote_embedding_bag final : public remote_module {
   }
   caf::error finish() override {
     if (auto bad = table_.bad_row())
-      return make_failure(errc::not_finite, "{}: the gradient of row {} is NaN or Inf", words(),
+      return make_failure(errc::not_finite, "{}: the gradient of row {} is NaN or Inf", description(),
                           table_.whole_row(*bad));
     return {};
   }
@@ -194,7 +194,7 @@ class remote_embedding_bag final : public remote_module {
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
     return digests_of_rows(table_, first, count);
   }
-  std::string words() const override { return model::words_of(table_.options()); }
+  std::string description() const override { return model::description_of(table_.options()); }
 
  private:
   /// Returns the kept table, or null if no other thread reads it any more.
@@ -213,11 +213,11 @@ class remote_embedding_bag final : public remote_module {
     kernels::stream& on = table_.stream();
     if (!begun_.expired()) table_.look_up();  // putting further bags may release its bags
     const kernels::bags_view bags = looked_up_.put(on, wanted);
-    const device_destination* const room = columns_of(wanted.room);
-    if (room != nullptr && room->what.where == &on.device() && type == kernels::row_dtype::f32) {
-      const auto begun = table_.begin(bags, room->what.numbers);
+    const device_destination* const destination = columns_of(wanted.destination);
+    if (destination != nullptr && destination->what.where == &on.device() && type == kernels::row_dtype::f32) {
+      const auto begun = table_.begin(bags, destination->what.numbers);
       begun_ = begun;
-      return [this, begun, what = room->what] {
+      return [this, begun, what = destination->what] {
         table_.look_up();
         return on_device(what, begun->done);
       };
@@ -240,7 +240,7 @@ class remote_embedding_bag final : public remote_module {
   }
 
   caf::error check_lookup(const msg::bag_lookup& wanted) const {
-    if (auto error = check_room(wanted)) return error;
+    if (auto error = check_destination(wanted)) return error;
     if (looked_up_.has(wanted)) return {};
     const kernels::bags_view bags = view_of(wanted);
     if (auto error = check_view(bags)) return error;
@@ -249,29 +249,31 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::error check_room(const msg::bag_lookup& wanted) const {
-    const device_destination* const room = columns_of(wanted.room);
+  caf::error check_destination(const msg::bag_lookup& wanted) const {
+    const device_destination* const destination = columns_of(wanted.destination);
     const std::size_t bags = view_of(wanted).size();
-    if (room == nullptr || (bags > 0 && room->what.rows == bags && room->what.cols == table_.dim())) return {};
-    return make_failure(errc::shape_mismatch, "{}: room for [{}, {}] pooled rows, expected [{}, {}]", words(),
-                        room->what.rows, room->what.cols, bags, table_.dim());
+    if (destination == nullptr ||
+        (bags > 0 && destination->what.rows == bags && destination->what.cols == table_.dim()))
+      return {};
+    return make_failure(errc::shape_mismatch, "{}: room for [{}, {}] pooled rows, expected [{}, {}]", description(),
+                        destination->what.rows, destination->what.cols, bags, table_.dim());
   }
 
   /// Returns a gradient's bags on the table's device: those that their lookup has left there, unless they came in other
   /// memory.
-  kernels::bags_view bags_on_table(const msg::bag_gradient& grad, kernels::uploaded_bags& room) {
+  kernels::bags_view bags_on_table(const msg::bag_gradient& grad, kernels::uploaded_bags& buffer) {
     if (is_on_host()) return view_of(grad);
     if (const auto known = looked_up_.take(grad)) return *known;
-    return put_bags(room, table_.stream(), grad);
+    return put_bags(buffer, table_.stream(), grad);
   }
 
-  /// Returns a gradient's numbers on the table's device. Numbers from the host are uploaded into `room`.
-  kernels::row_matrix<const float> on_table(const msg::tensor& grad, kernels::uploaded_array<float>& room) {
+  /// Returns a gradient's numbers on the table's device. Numbers from the host are uploaded into `buffer`.
+  kernels::row_matrix<const float> on_table(const msg::tensor& grad, kernels::uploaded_array<float>& buffer) {
     if (const device_block* where = block_of(grad.bytes)) {
       table_.stream().wait(where->written());
       return where->numbers();
     }
-    return {room.put(table_.stream(), {floats_of(grad), grad.rows * grad.cols}), grad.cols};
+    return {buffer.put(table_.stream(), {floats_of(grad), grad.rows * grad.cols}), grad.cols};
   }
 
   std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
@@ -307,15 +309,16 @@ class remote_embedding_bag final : public remote_module {
       case kernels::bags_fault::kind::none:
         return {};
       case kernels::bags_fault::kind::index:
-        return make_failure(errc::bad_index, "{}, sample {}: index {} is outside [0, {}) of shard {} of {}", words(),
-                            fault.bag, fault.value, table_.rows(), options.shard.index, options.shard.count);
+        return make_failure(errc::bad_index, "{}, sample {}: index {} is outside [0, {}) of shard {} of {}",
+                            description(), fault.bag, fault.value, table_.rows(), options.shard.index,
+                            options.shard.count);
       case kernels::bags_fault::kind::offset:
         return make_failure(errc::bad_index,
                             "{}, sample {}: offset {} must start at 0, not descend and not exceed the {} indices",
-                            words(), fault.bag, fault.value, bags.indices.size());
+                            description(), fault.bag, fault.value, bags.indices.size());
       case kernels::bags_fault::kind::weights:
-        return make_failure(errc::bad_index, "{}: {} per-sample weights for {} indices", words(), bags.weights.size(),
-                            bags.indices.size());
+        return make_failure(errc::bad_index, "{}: {} per-sample weights for {} indices", description(),
+                            bags.weights.size(), bags.indices.size());
     }
     return {};
   }
@@ -337,8 +340,8 @@ class remote_embedding_bag final : public remote_module {
     std::vector<table_array> parts = arrays();
     if (const auto& before = restored_->manifest.tables[table].parts; before.size() != parts.size())
       return make_failure(errc::bad_input,
-                          "{}: the optimizer {} has {} buffers of state, the checkpoint's run had one with {}", words(),
-                          optimizer, parts.size() - 1, before.size() - 1);
+                          "{}: the optimizer {} has {} buffers of state, the checkpoint's run had one with {}",
+                          description(), optimizer, parts.size() - 1, before.size() - 1);
     parts.erase(parts.begin());
     return restore_from(parts);
   }

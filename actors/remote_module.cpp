@@ -56,12 +56,12 @@ caf::expected<model::optimizer_spec> optimizer_of(const msg::set_optimizer& chos
   return std::move(*parsed);
 }
 
-caf::error other_optimizer(const std::string& words, const msg::set_optimizer& chosen,
+caf::error other_optimizer(const std::string& text, const msg::set_optimizer& chosen,
                            const model::optimizer_spec& before) {
   const auto rates = [](double lr, const std::string& schedule) {
     return schedule == "constant" ? fmt::format("lr {}", lr) : fmt::format("lr {} and lr_schedule {}", lr, schedule);
   };
-  return make_failure(errc::bad_input, "{}: the optimizer {} with {}, another trainer has chosen {} with {}", words,
+  return make_failure(errc::bad_input, "{}: the optimizer {} with {}, another trainer has chosen {} with {}", text,
                       chosen.optimizer, rates(chosen.lr, chosen.schedule), model::to_string(before),
                       rates(before.lr, model::to_string(before.schedule)));
 }

@@ -66,7 +66,7 @@ class module_host {
   /// Fills in the header.
   virtual void call(std::uint32_t rank, msg::call what, call_return then) = 0;
   /// The same, without an answer.
-  virtual void tell(std::uint32_t rank, msg::call what) = 0;
+  virtual void send(std::uint32_t rank, msg::call what) = 0;
 };
 
 /// The parts of a module's state: its weights, or also the buffers of its optimizer.
@@ -79,7 +79,7 @@ class remote_module {
   virtual ~remote_module() = default;
 
   /// Describes it for errors, as in `table 2`.
-  virtual std::string words() const { return "a module"; }
+  virtual std::string description() const { return "a module"; }
 
   /// Chooses the optimizer and its initial state. Returns an error if it is invalid, or not the one chosen before.
   virtual caf::error set_optimizer(const msg::set_optimizer& /*chosen*/) {

@@ -47,12 +47,12 @@ std::size_t find_non_finite(const msg::tensor& numbers) {
 
 caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, std::uint64_t first,
                                            std::uint64_t count) {
-  const std::string words = model::words_of(table.options());
+  const std::string text = model::description_of(table.options());
   const auto rows = static_cast<std::uint64_t>(table.rows());
   if (count > msg::row_digests_max || first > rows || count > rows - first)
     return make_failure(
         errc::bad_input,
-        "{}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}", words, count,
+        "{}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}", text, count,
         first, rows, msg::row_digests_max);
   const bool has_columns = table.options().shard.split == model::table_split::columns;
   const auto type = table.options().dtype;
@@ -70,7 +70,7 @@ caf::expected<msg::tensor> digests_of_rows(const model::embedding_bag& table, st
     if (found.place < numbers.size())
       return make_failure(
           errc::not_finite, "{}: row {} is NaN or Inf; try {}a smaller learning rate (--sparse-lr) or a larger eps",
-          words, table.whole_row(static_cast<std::int64_t>(first + i)),
+          text, table.whole_row(static_cast<std::int64_t>(first + i)),
           type == kernels::row_dtype::f16 ? "rows in bf16 or f32 (--row-dtype), as f16 ends at 65504, " : "");
     if (!has_columns) digests.push_back(digest_of(row, row_bytes));
   }

@@ -41,15 +41,15 @@ constexpr bool may_follow(run_phase from, run_phase to) {
 constexpr bool is_under_way(run_phase phase) { return phase > run_phase::gathering && phase < run_phase::over; }
 
 /// Describes the phase for users.
-constexpr const char* words_of(run_phase phase) {
-  constexpr const char* words[] = {"waiting for members",
-                                   "waiting for members",
-                                   "connecting",
-                                   "making tables",
-                                   "training",
-                                   "collecting weights",
-                                   "over"};
-  return words[static_cast<std::size_t>(phase)];
+constexpr const char* description_of(run_phase phase) {
+  constexpr const char* text[] = {"waiting for members",
+                                  "waiting for members",
+                                  "connecting",
+                                  "making tables",
+                                  "training",
+                                  "collecting weights",
+                                  "over"};
+  return text[static_cast<std::size_t>(phase)];
 }
 
 }  // namespace troupe::actors

@@ -74,7 +74,7 @@ void sliced_passes::sum(float* to) {
   ++number_;
 }
 
-void sliced_passes::tell_missing(std::uint64_t step, msg::actor_status& now) const {
+void sliced_passes::report_missing(std::uint64_t step, msg::actor_status& now) const {
   for (std::uint32_t slice = 0; slice < at_.slices; ++slice)
     if (shares_[slice].empty())
       now.waits.push_back({now.name, "a sum over the slices", step, fmt::format("trainer {}", first_rank_ + slice)});

@@ -48,7 +48,7 @@ class sliced_passes final : public nn::slice_sums {
   /// How long work has waited, in seconds.
   double waited() const { return waited_; }
   /// Adds the slices whose shares the work waits for. Requires: the work waits.
-  void tell_missing(std::uint64_t step, msg::actor_status& now) const;
+  void report_missing(std::uint64_t step, msg::actor_status& now) const;
 
   float* share(std::size_t rows, std::size_t cols) override;
   void sum(float* to) override;

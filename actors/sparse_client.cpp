@@ -175,7 +175,7 @@ void sparse_client::offer(context& c, kernels::stream& on, network_input& input)
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     if (c.tables[t].is_pooled_here || tables_[t].size() > 1) continue;
     const auto [at, i] = places_[t][0];
-    c.lookups[at][i].room =
+    c.lookups[at][i].destination =
         std::make_shared<const device_destination>(device_matrix{options_.where,
                                                                  input.size(),
                                                                  spec_.tables[t].dim,
@@ -341,10 +341,10 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
       if (bad == numbers.rows * numbers.cols) continue;
       const auto local_row = static_cast<std::size_t>(c.lookups[at][i].indices.as<std::int64_t>()[bad / numbers.cols]);
       const bool is_narrow = options_.wire == kernels::row_dtype::f16;
-      const bool is_of_job = options_.table_words.empty();
+      const bool is_of_job = options_.table_text.empty();
       return make_failure(
           errc::not_finite, "{}: {} {} is NaN or Inf as {}; try {} {}, or a smaller learning rate{}",
-          is_of_job ? fmt::format("table {}", t) : options_.table_words, what, model::whole_row(local_row, shard(t, s)),
+          is_of_job ? fmt::format("table {}", t) : options_.table_text, what, model::whole_row(local_row, shard(t, s)),
           name_of(numbers.type), is_of_job ? "--wire-dtype" : "wire_dtype",
           is_narrow ? "bf16 or f32 (f16 ends at 65504)" : "f32", is_of_job ? " (--dense-lr, --sparse-lr)" : "");
     }

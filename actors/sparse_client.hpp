@@ -75,7 +75,7 @@ class sparse_client {
     /// How tables on several servers are split.
     model::table_split split = model::table_split::rows;
     /// The name of a program's only table in errors; empty: the tables are a job's, and named by number.
-    std::string table_words = {};
+    std::string table_text = {};
   };
 
   /// A batch between its lookups and its gradients. Requires: it keeps its address while answers are pending.

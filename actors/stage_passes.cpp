@@ -56,7 +56,7 @@ caf::error stage_passes::take(msg::activation_gradient&& grad) {
   const auto one = executor_.awaiting_gradient(grad.head.step, grad.micro_batch);
   if (!one) return make_failure(errc::wrong_context, one.error().message);
   kept& its = (*one)->kept;
-  const std::size_t size = its.alive->samples.size;
+  const std::size_t size = its.in_flight->samples.size;
   const msg::tensor& numbers = grad.numbers;
   if (numbers.type != dtype::f32 || numbers.rows != size || numbers.cols != replica_.out_features() ||
       !numbers.consistent())
@@ -95,12 +95,12 @@ void stage_passes::pass_forward(entry& one) {
   if (one.has_samples) {
     const actor_trace::range working(trace_, trace::range_name::forward, one.step);
     executor_.keep_weights(one, [this] { return replica_.copy_of_weights(); });
-    its.alive = replica_.forward(its.batch, one.number, its.numbers, one.weights);
-    if (is_last) one.loss = replica_.loss(*its.alive, loss_targets_of(its.input));
+    its.in_flight = replica_.forward(its.batch, one.number, its.numbers, one.weights);
+    if (is_last) one.loss = replica_.loss(*its.in_flight, loss_targets_of(its.input));
   }
   executor_.end_pass(one);
   if (!is_last)
-    links_.send_on(its.input, one.has_samples ? replica_.outputs_of(*its.alive) : msg::tensor());
+    links_.send_on(its.input, one.has_samples ? replica_.outputs_of(*its.in_flight) : msg::tensor());
   else if (to_.loss && one.has_samples)
     to_.loss(one.loss);
 }
@@ -126,7 +126,7 @@ void stage_passes::pass_back(entry& one) {
 
 void stage_passes::backward(entry& one, bool last) {
   const actor_trace::range working(trace_, trace::range_name::backward, one.step);
-  const dense_replica::part& part = *one.kept.alive;
+  const dense_replica::part& part = *one.kept.in_flight;
   const bool is_last = executor_.place().is_last();
   const float* const grad_outputs = is_last ? part.kept->outputs.data() : one.kept.grad.as<float>().data();
   if (executor_.place().is_first()) {
@@ -142,7 +142,7 @@ void stage_passes::backward(entry& one, bool last) {
 
 // -- status ------------------------------------------------------------------------------
 
-void stage_passes::tell_lacking(std::uint64_t step, msg::actor_status& now) const {
+void stage_passes::report_lacking(std::uint64_t step, msg::actor_status& now) const {
   const model::stage_place& at = executor_.place();
   auto [what, of_step] = executor_.lacks(step);
   const std::uint32_t on =
@@ -150,13 +150,13 @@ void stage_passes::tell_lacking(std::uint64_t step, msg::actor_status& now) cons
   now.waits.push_back({now.name, std::move(what), of_step, fmt::format("trainer {}", on)});
 }
 
-void stage_passes::tell_alive(std::uint32_t micro_batches, msg::actor_status& now) const {
+void stage_passes::report_in_flight(std::uint32_t micro_batches, msg::actor_status& now) const {
   const model::stage_place& at = executor_.place();
   const bool streams = at.schedule == pipeline_schedule::pipedream;
   now.queues.push_back(
       {fmt::format("{} under way, at most {}", streams ? "batches with their weights" : "micro-batches",
-                   model::alive_max(at, streams ? at.stages : micro_batches)),
-       executor_.alive(), 0, 0});
+                   model::in_flight_max(at, streams ? at.stages : micro_batches)),
+       executor_.in_flight(), 0, 0});
 }
 
 }  // namespace troupe::actors

@@ -11,7 +11,7 @@
 
 #include "actors/actor_trace.hpp"
 #include "actors/dense_replica.hpp"
-#include "actors/part_links.hpp"
+#include "actors/pipeline_links.hpp"
 #include "actors/sliced_passes.hpp"
 #include "model/pipeline_executor.hpp"
 #include "protocol/messages.hpp"
@@ -29,7 +29,7 @@ class stage_passes {
     pass batch = {};
     msg::activation input = {};
     const float* numbers = nullptr;  ///< the input's
-    std::optional<dense_replica::part> alive = {};
+    std::optional<dense_replica::part> in_flight = {};
     msg::tensor grad = {};  ///< of the outputs
   };
   using executor = model::pipeline_executor<kept>;
@@ -46,7 +46,7 @@ class stage_passes {
 
   /// `advance` is called as work of `slices`, even if there is only one slice.
   stage_passes(const model::stage_place& at, dense_replica& replica, const sliced_passes& slices,
-               const part_links& links, actor_trace& trace, receivers to)
+               const pipeline_links& links, actor_trace& trace, receivers to)
       : replica_(replica), slices_(slices), links_(links), trace_(trace), to_(std::move(to)), executor_(at) {}
 
   /// Begins a batch of `count` micro-batches. `last`: it is the last one of its optimizer step.
@@ -67,9 +67,9 @@ class stage_passes {
   executor& order() { return executor_; }
   const executor& order() const { return executor_; }
   /// Reports what the next micro-batch lacks. `step`: the actor's. Requires: some micro-batches are not passed back.
-  void tell_lacking(std::uint64_t step, msg::actor_status& now) const;
+  void report_lacking(std::uint64_t step, msg::actor_status& now) const;
   /// Reports how many micro-batches are active. `micro_batches`: those of a whole batch.
-  void tell_alive(std::uint32_t micro_batches, msg::actor_status& now) const;
+  void report_in_flight(std::uint32_t micro_batches, msg::actor_status& now) const;
   /// Seconds spent on passes, without waiting for other slices; and seconds of all batches from their first pass to
   /// their last.
   double pass_seconds() const { return pass_seconds_; }
@@ -87,7 +87,7 @@ class stage_passes {
 
   dense_replica& replica_;
   const sliced_passes& slices_;
-  const part_links& links_;
+  const pipeline_links& links_;
   actor_trace& trace_;
   const receivers to_;
   executor executor_;

@@ -15,7 +15,7 @@ constexpr std::chrono::seconds status_timeout{1};
 
 struct status_round {
   msg::header asked;
-  msg::run_status told;
+  msg::run_status overall;
   std::vector<msg::actor_status> groups;
   std::vector<std::size_t> group_of;     ///< by trainer: an index into `groups`
   std::vector<msg::actor_status> links;  ///< in the order of told.nodes

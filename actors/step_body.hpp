@@ -3,7 +3,7 @@
 //
 //   `whole_network`        passes batches through the whole network itself
 //     `captured_network`   and captures each step as a CUDA graph
-//   `part_leader`          has a part of the network, and leads the trainers with the other parts
+//   `pipeline_leader`          has a part of the network, and leads the trainers with the other parts
 //     `stream_leader`      and begins the next steps before it uses a step's gradient
 
 #pragma once
@@ -70,7 +70,7 @@ class step_body {
   /// Returns the network at the end of the run. Requires: `gather` with `ends` has called back.
   virtual outcome end() = 0;
   /// Adds the phase, waits and queues that only this body knows.
-  virtual void tell(msg::actor_status& /*now*/) const {}
+  virtual void report(msg::actor_status& /*now*/) const {}
 
   // -- messages of other parts; they fail if none is expected ----------------------------
 

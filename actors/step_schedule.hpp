@@ -48,7 +48,7 @@ struct step_schedule {
 
   /// Returns whether the next step directly follows this one: no end of an epoch or of the run, no evaluation, no
   /// checkpoint, unless the run is stopped or the trainers agree on a checkpoint.
-  bool goes_on_after(std::uint64_t step) const {
+  bool continues_after(std::uint64_t step) const {
     return !is_last(step) && step != changes_after && !completes_epoch(step) && !saves_after(step, false);
   }
 

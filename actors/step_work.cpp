@@ -17,12 +17,12 @@
 
 namespace troupe::actors {
 
-step_work::step_work(const trainer_context& by, const trainer_assignment& what, std::function<void()> go_on)
+step_work::step_work(const trainer_context& by, const trainer_assignment& what, std::function<void()> resume)
     : actor(by),
       trace(by.trace),
       step(by.step),
       assigned(what),
-      advance(std::move(go_on)),
+      advance(std::move(resume)),
       group(by, what.group, what.group_number, what.replica),
       yield(by.self, trace, step) {}
 
@@ -38,8 +38,9 @@ void step_work::fail(std::uint64_t at_step, const caf::error& cause) {
   fail_job(actor, at_step, cause);
 }
 
-bool step_work::judge(std::uint64_t last_step) {
-  if (const auto found = replica->judge(last_step)) fail(found->step, make_failure(errc::not_finite, found->words()));
+bool step_work::check_finite(std::uint64_t last_step) {
+  if (const auto found = replica->check_finite(last_step))
+    fail(found->step, make_failure(errc::not_finite, found->description()));
   return !is_over();
 }
 
@@ -54,8 +55,8 @@ void step_work::after_others(std::function<void()> what) {
 // -- set-up and lookups --------------------------------------------------------
 
 caf::error step_work::make_replica(const msg::trainer_position& from, kernels::device& device, nn::slice_sums* slices) {
-  const auto words = [&] { return fmt::format("the network's {} parameters", network.parameter_count()); };
-  return with_memory_for(words, [&]() -> caf::error {
+  const auto text = [&] { return fmt::format("the network's {} parameters", network.parameter_count()); };
+  return with_memory_for(text, [&]() -> caf::error {
     const std::size_t inputs = model::lookups_ahead(job().staleness) + 3;
     auto options = replica_options(job(), spec(), model::place_of_part(job(), 0), slices);
     options.grad_input_name = "the gradient of the tables' pooled rows";
@@ -157,7 +158,7 @@ bool step_work::take_step_loss(std::uint64_t of_step, std::size_t size, double l
   if (job().nan == model::nan_policy::skip)
     now.has_gradient = false;
   else
-    fail(of_step, make_failure(errc::not_finite, replica->words_of_loss(loss)));
+    fail(of_step, make_failure(errc::not_finite, replica->loss_text(loss)));
   return false;
 }
 

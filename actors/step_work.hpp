@@ -43,9 +43,9 @@ struct step_work {
     std::uint64_t begun = 0;  ///< the last step that has begun; if steps overlap, perhaps a later one
   };
 
-  /// `go_on` is called when an answer has come: the trainer continues if nothing is missing. Requires: `by` and `what`
+  /// `resume` is called when an answer has come: the trainer continues if nothing is missing. Requires: `by` and `what`
   /// outlive this object.
-  step_work(const trainer_context& by, const trainer_assignment& what, std::function<void()> go_on);
+  step_work(const trainer_context& by, const trainer_assignment& what, std::function<void()> resume);
   step_work(const step_work&) = delete;
 
   const model::job& job() const { return *assigned.job; }
@@ -59,7 +59,7 @@ struct step_work {
   /// Ends the actor, and with it the run. Only the first failure counts.
   void fail(std::uint64_t at_step, const caf::error& cause);
   /// Fails with the first NaN or Inf found in the steps up to `last_step`. Returns false if this trainer has failed.
-  bool judge(std::uint64_t last_step);
+  bool check_finite(std::uint64_t last_step);
 
   // -- answers ---------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ struct step_work {
   actor_trace& trace;   ///< the actor's
   std::uint64_t& step;  ///< the actor's
   const trainer_assignment& assigned;
-  const std::function<void()> advance;  ///< `go_on`
+  const std::function<void()> advance;  ///< `resume`
   const allreduce_client group;
   step_schedule schedule;
 

@@ -5,14 +5,14 @@
 
 #include <cstdint>
 
-#include "actors/part_leader.hpp"
+#include "actors/pipeline_leader.hpp"
 
 namespace troupe::actors {
 
 /// Belongs to the trainer's actor. On the processor only.
-class stream_leader final : public part_leader {
+class stream_leader final : public pipeline_leader {
  public:
-  using part_leader::part_leader;
+  using pipeline_leader::pipeline_leader;
 
   void look_up_for(std::uint64_t step) override;
   bool has_rows_for(std::uint64_t step) const override;

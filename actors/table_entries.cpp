@@ -18,7 +18,7 @@ bool fits(const msg::tensor& entry, const table_array& to, std::int64_t rows) {
 
 caf::error check_entries(const msg::state_entries& entries, std::span<const table_array> own,
                          const model::embedding_bag& table) {
-  const std::string words = model::words_of(table.options());
+  const std::string text = model::description_of(table.options());
   std::set<std::string> seen;
   for (const auto& [name, numbers] : entries) {
     const auto to = std::ranges::find(own, name, &table_array::name);
@@ -26,18 +26,18 @@ caf::error check_entries(const msg::state_entries& entries, std::span<const tabl
       return make_failure(errc::bad_input,
                           "{} has no entry '{}': its optimizer, {}, has no such state; make the optimizer whose state "
                           "it is first, or load the weight alone",
-                          words, name, model::to_string(table.options().optimizer));
-    if (to == own.end()) return make_failure(errc::bad_input, "{} has no entry '{}'", words, name);
+                          text, name, model::to_string(table.options().optimizer));
+    if (to == own.end()) return make_failure(errc::bad_input, "{} has no entry '{}'", text, name);
     if (!fits(numbers, *to, table.rows()))
-      return make_failure(errc::shape_mismatch, "{}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}", words,
-                          name, numbers.rows, numbers.cols, name_of(numbers.type), table.rows(), to->columns,
+      return make_failure(errc::shape_mismatch, "{}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}", text, name,
+                          numbers.rows, numbers.cols, name_of(numbers.type), table.rows(), to->columns,
                           name_of(to->type));
-    if (!seen.insert(name).second) return make_failure(errc::bad_input, "{}: entry '{}' is there twice", words, name);
+    if (!seen.insert(name).second) return make_failure(errc::bad_input, "{}: entry '{}' is there twice", text, name);
   }
   const bool has_state = std::ranges::any_of(seen, [](const auto& name) { return model::is_optimizer_state(name); });
   for (const table_array& one : own)
     if (!seen.contains(one.name) && (has_state || !model::is_optimizer_state(one.name)))
-      return make_failure(errc::bad_input, "{}: entry '{}' is missing", words, one.name);
+      return make_failure(errc::bad_input, "{}: entry '{}' is missing", text, one.name);
   return {};
 }
 

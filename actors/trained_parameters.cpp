@@ -271,8 +271,8 @@ non_finite_watch::finding trained_parameters::named(non_finite_watch::finding fo
   return found;
 }
 
-std::optional<non_finite_watch::finding> trained_parameters::judge(std::uint64_t last_step) {
-  auto found = watch_.judge(last_step);
+std::optional<non_finite_watch::finding> trained_parameters::check_finite(std::uint64_t last_step) {
+  auto found = watch_.check_finite(last_step);
   return found ? std::optional(named(std::move(*found))) : std::nullopt;
 }
 
@@ -284,10 +284,10 @@ std::optional<non_finite_watch::finding> trained_parameters::find_in_weights() {
   return named({0, "a dense weight", 0, found.number, found.place, here.rows});
 }
 
-std::string trained_parameters::words_of_loss(double loss) {
+std::string trained_parameters::loss_text(double loss) {
   const std::string spoilt = fmt::format("the loss is {}; ", kind_of(loss));
   if (!is_on_host() || parameter_count() == 0) return spoilt + lower_rates;
-  if (const auto found = find_in_weights()) return spoilt + found->words();
+  if (const auto found = find_in_weights()) return spoilt + found->description();
   const msg::tensor here = weights();
   const auto numbers = here.as<float>();
   const auto largest = std::ranges::max_element(numbers, {}, [](float number) { return std::abs(number); });

@@ -13,7 +13,7 @@
 //
 // The numbers are in the memory of a device. A CUDA device has two streams, one of which only copies to and from the
 // host. On the processor a call returns when all its work is done. A NaN that only the device sees is reported later,
-// with its step (`judge`).
+// with its step (`check_finite`).
 
 #pragma once
 
@@ -148,13 +148,13 @@ class trained_parameters {
   void look_at_weights(std::uint64_t step);
 
   /// Returns the first NaN or Inf known to the host in the steps up to `last_step`.
-  std::optional<non_finite_watch::finding> judge(std::uint64_t last_step);
+  std::optional<non_finite_watch::finding> check_finite(std::uint64_t last_step);
   /// Returns the first NaN or Inf among the weights. Waits for the device.
   std::optional<non_finite_watch::finding> find_in_weights();
 
   /// Describes a loss that is NaN or Inf. On the processor it names the first weight that is NaN or Inf, else the
   /// largest; on a device the weights may already be those of the next step.
-  std::string words_of_loss(double loss);
+  std::string loss_text(double loss);
 
   /// Waits for the device. Throws if any received mean is invalid. Requires: the host has waited for all places of
   /// `follow`.
@@ -178,8 +178,8 @@ class trained_parameters {
   /// Enqueues a copy of the searches' results on `on`, and returns the position after it. Requires: `on` waits for the
   /// work given to `compute()`.
   place follow(kernels::stream& on) { return {watch_.fetch(on), forgotten_means_ + means_.size()}; }
-  /// Allows `judge` to use those searches, and releases those means; throws if one is invalid. Requires: the host has
-  /// waited for the position.
+  /// Allows `check_finite` to use those searches, and releases those means; throws if one is invalid. Requires: the
+  /// host has waited for the position.
   void arrive(const place& at);
   non_finite_watch& watch() { return watch_; }
   bool watches() const { return options_.watches; }

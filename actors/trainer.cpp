@@ -50,7 +50,7 @@ void trainer_state::deliver(msg::trained&& result) {
 
 caf::result<msg::actor_status> trainer_state::handle(const msg::actor_query& query) {
   msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, "idle", step, {}, {}};
-  body_->tell(now);
+  body_->report(now);
   return now;
 }
 
@@ -77,7 +77,7 @@ made_trainer spawn_trainer(caf::actor_system& system, std::uint64_t run, std::ui
   const auto whom = caf::actor_cast<caf::strong_actor_ptr>(made);
   return {made, [whom](trainer_peers peers) {
             auto* const self = caf::actor_cast<trainer_state::pointer>(whom);
-            run_in(whom, [self, peers = std::move(peers)] { self->state.meet(peers); });
+            run_in(whom, [self, peers = std::move(peers)] { self->state.set_peers(peers); });
           }};
 }
 

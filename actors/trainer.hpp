@@ -36,7 +36,7 @@ class trainer_state {
   actor_trace trace;
 
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers, const body_maker& make);
-  void meet(const trainer_peers& peers) { body_->meet(peers); }
+  void set_peers(const trainer_peers& peers) { body_->set_peers(peers); }
 
   caf::result<msg::trained> handle(msg::train& order);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);

@@ -52,7 +52,7 @@ class trainer_body {
   trainer_body& operator=(const trainer_body&) = delete;
 
   /// `all`: the other trainers. Called before `begin`.
-  virtual void meet(const trainer_peers& /*all*/) {}
+  virtual void set_peers(const trainer_peers& /*all*/) {}
   /// The order to train has come. Called once.
   virtual void begin(msg::train& order) = 0;
   /// The run is to stop. May be called before `begin`.
@@ -60,7 +60,7 @@ class trainer_body {
   /// Another trainer does no more steps. Matters if trainers decide on their number of steps.
   virtual void take(const msg::trainer_ended& /*word*/) {}
   /// Adds its phase, waits and queues.
-  virtual void tell(msg::actor_status& now) const = 0;
+  virtual void report(msg::actor_status& now) const = 0;
 
   // From trainers with other parts of its network; perhaps before `begin`. A trainer that expects none fails.
   virtual void take(msg::activation&& /*input*/) { refuse(); }

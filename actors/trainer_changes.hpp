@@ -40,7 +40,8 @@ class trainer_changes {
       return "the run is a program's, which has as many trainers to its end; begin it anew with others";
     auto wrong = has_rules ? rules.check(trainers, step) : std::nullopt;
     if (phase != run_phase::training)
-      return wrong.value_or(fmt::format("the run is not training (it is {}); ask again when it is", words_of(phase)));
+      return wrong.value_or(
+          fmt::format("the run is not training (it is {}); ask again when it is", description_of(phase)));
     if (stops_) return "the run is being stopped";
     if (asked_ > 0) return fmt::format("it is about to continue with {}", asked_);
     if (!wrong) asked_ = trainers;

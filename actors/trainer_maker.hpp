@@ -21,21 +21,21 @@ struct trainer_peers {
 
 /// A new trainer, and a function that gives it its peers before the order to train; null: it talks to no other trainer.
 struct made_trainer {
-  made_trainer(msg::trainer_actor made, std::function<void(trainer_peers)> tell = {})
-      : actor(std::move(made)), tell_peers(std::move(tell)) {}
+  made_trainer(msg::trainer_actor made, std::function<void(trainer_peers)> report = {})
+      : actor(std::move(made)), send_peers(std::move(report)) {}
 
   msg::trainer_actor actor;
-  std::function<void(trainer_peers)> tell_peers;
+  std::function<void(trainer_peers)> send_peers;
 };
 
 /// Gives each of these trainers of one process its peers. `all`: by rank; null for the trainers in `made`.
 inline void introduce(const std::map<std::uint32_t, made_trainer>& made, trainer_peers all) {
   for (const auto& [rank, one] : made) all.of_rank[rank] = caf::actor_cast<msg::peer_actor>(one.actor);
   for (const auto& [rank, one] : made) {
-    if (!one.tell_peers) continue;
+    if (!one.send_peers) continue;
     trainer_peers others = all;
     others.of_rank[rank] = nullptr;
-    one.tell_peers(std::move(others));
+    one.send_peers(std::move(others));
   }
 }
 

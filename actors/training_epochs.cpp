@@ -9,14 +9,14 @@
 
 namespace troupe::actors {
 
-void training_loop::save_or_go_on() {
+void training_loop::save_or_continue() {
   const bool wanted = work_.votes.take_save() || work_.votes.stops();
   if (work_.schedule.saves_after(step_, wanted)) return save();
-  go_on();
+  proceed();
 }
 
 /// Begins the next step, whose rows may already have been looked up, or finishes.
-void training_loop::go_on() {
+void training_loop::proceed() {
   if (work_.votes.stops() || work_.schedule.is_last(step_)) {
     if (!work_.schedule.completes_epoch(step_)) report_epoch();
     return finish();
@@ -40,22 +40,22 @@ void training_loop::save() {
 void training_loop::begin_save() {
   // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   work_.replica->synchronize();
-  if (!work_.judge(step_)) return;
+  if (!work_.check_finite(step_)) return;
   if (work_.assigned.replica != 0) return hand_over_state();
   body_->gather(false, [this] { hand_over_state(); });
 }
 
 void training_loop::hand_over_state() {
-  const bool goes_on = job().staleness == 0 && !work_.votes.stops() && !work_.schedule.is_last(step_);
-  work_.checkpoint.handed_over(step_, goes_on);
-  const auto begin = work_.checkpoint.stands_still_since();
+  const bool continues = job().staleness == 0 && !work_.votes.stops() && !work_.schedule.is_last(step_);
+  work_.checkpoint.handed_over(step_, continues);
+  const auto begin = work_.checkpoint.paused_since();
   msg::save_dense share = work_.tally.position(begin, !work_.schedule.completes_epoch(step_));
   share.head = trace_.next(step_);
   share.rank = work_.assigned.replica;
   if (work_.assigned.replica == 0) share.dense = body_->state();
-  share.goes_on = goes_on;
+  share.goes_on = continues;
   share.stood_still = std::chrono::duration<double>(epoch_tally::clock::now() - begin).count();
-  if (goes_on)
+  if (continues)
     work_.tally.pause(begin, epoch_tally::clock::now());
   else
     ++work_.waiting;
@@ -69,7 +69,7 @@ void training_loop::saved() {
   using phase = rank_checkpoint::phase;
   const phase before = work_.checkpoint.written(step_);
   if (before == phase::writing) return;
-  if (before == phase::awaited) work_.tally.pause(work_.checkpoint.stands_still_since(), epoch_tally::clock::now());
+  if (before == phase::awaited) work_.tally.pause(work_.checkpoint.paused_since(), epoch_tally::clock::now());
   work_.arrived();
 }
 
@@ -100,7 +100,7 @@ void training_loop::evaluate_next() {
   report.rank = work_.assigned.replica;
   report.epoch = work_.tally.epoch();
   send_report(std::move(report));
-  save_or_go_on();
+  save_or_continue();
 }
 
 void training_loop::score() {
@@ -128,7 +128,7 @@ msg::tensor joined(msg::tensor weights, const msg::tensor& buffers) {
 
 void training_loop::finish() {
   work_.replica->look_at_weights(step_);
-  if (!work_.judge(step_)) return;
+  if (!work_.check_finite(step_)) return;
   body_->gather(true, [this] { deliver(); });
 }
 

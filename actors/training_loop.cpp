@@ -11,7 +11,7 @@
 #include "actors/device_advice.hpp"
 #include "actors/failure.hpp"
 #include "actors/memory_need.hpp"
-#include "actors/part_leader.hpp"
+#include "actors/pipeline_leader.hpp"
 #include "actors/stream_leader.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/whole_network.hpp"
@@ -104,7 +104,7 @@ void training_loop::make_body(const compute_devices& devices, kernels::device& d
   else if (job().streams())
     body_ = std::make_unique<stream_leader>(work_, std::move(others_));
   else
-    body_ = std::make_unique<part_leader>(work_, std::move(others_));
+    body_ = std::make_unique<pipeline_leader>(work_, std::move(others_));
 }
 
 /// Begins with the first work after `from`. Requires: `set_up`.
@@ -120,7 +120,7 @@ void training_loop::start(const msg::trainer_position& from) {
   } else {  // only the evaluation can be left
     const bool completes = schedule.completes_epoch(step_);
     if (!schedule.evaluates_after(step_) || (completes && from.evaluated)) {
-      save_or_go_on();
+      save_or_continue();
     } else {
       if (completes) report_epoch();
       begin_evaluation();
@@ -152,7 +152,7 @@ void training_loop::advance() {
         score();
         break;
       case trainer_phase::saving:
-        work_.checkpoint.is_due() ? begin_save() : go_on();
+        work_.checkpoint.is_due() ? begin_save() : proceed();
         break;
       case trainer_phase::idle:
       case trainer_phase::done:
@@ -186,7 +186,7 @@ void training_loop::clip_and_step() {
   if (!work_.replica->is_on_host()) waiting.emplace(trace_, trace::range_name::device_wait, step_);
   const model::exact_sum of_network = body_->squared_norm();
   waiting.reset();
-  if (!work_.judge(step_)) return;
+  if (!work_.check_finite(step_)) return;
   const double norm = std::sqrt(of_network.value() + client.squared_norm_of_tables());
   const auto [applies, factor] = order_for(norm, job().clip_norm);
   if (!applies && job().nan == model::nan_policy::stop)
@@ -203,19 +203,19 @@ void training_loop::step_done() {
   const step_schedule& schedule = work_.schedule;
   step_votes& votes = work_.votes;
   votes.count({.stop = step_ == schedule.changes_after});
-  const bool goes_on = !votes.stops() && !votes.saves() && schedule.goes_on_after(step_);
-  if (!goes_on) body_->settle();
+  const bool continues = !votes.stops() && !votes.saves() && schedule.continues_after(step_);
+  if (!continues) body_->settle();
   if (work_.is_over()) return;
   trace_.step_ends(step_ + 1);
   if (work_.assigned.replica == 0) {
-    if (auto where = work_.tally.tell_progress(epoch_tally::clock::now())) {
+    if (auto where = work_.tally.report_progress(epoch_tally::clock::now())) {
       where->head = trace_.next(step_);
       send_report(*where);
     }
   }
   if (schedule.completes_epoch(step_)) report_epoch();
   if (evaluates_now()) return begin_evaluation();
-  save_or_go_on();
+  save_or_continue();
 }
 
 }  // namespace troupe::actors

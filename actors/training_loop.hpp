@@ -35,7 +35,7 @@ class training_loop final : public trainer_body {
 
   void begin(msg::train& order) override;
   void stop() override { work_.votes.vote_to_stop(); }
-  void tell(msg::actor_status& now) const override;
+  void report(msg::actor_status& now) const override;
   void take(msg::activation_gradient&& grad) override { hand_over(std::move(grad)); }
   void take(msg::part_outputs&& outputs) override { hand_over(std::move(outputs)); }
   void take(msg::partial_sum&& share) override { hand_over(std::move(share)); }
@@ -78,12 +78,12 @@ class training_loop final : public trainer_body {
   void evaluate_next();
   void score();
   void report_epoch();
-  void save_or_go_on();
+  void save_or_continue();
   void save();
   void begin_save();
   void hand_over_state();
   void saved();
-  void go_on();
+  void proceed();
   void finish();
   void deliver();
   /// Sends to the master, which may block if its output is read slowly.
@@ -93,8 +93,8 @@ class training_loop final : public trainer_body {
     actor_.self->send(work_.assigned.reports, std::move(message));
   }
 
-  void tell_missing_rows(const context& batch, msg::actor_status& now) const;
-  void tell_missing_gradient(msg::actor_status& now) const;
+  void report_missing_rows(const context& batch, msg::actor_status& now) const;
+  void report_missing_gradient(msg::actor_status& now) const;
 
   actor_trace& trace_;   ///< the actor's
   std::uint64_t& step_;  ///< the actor's

@@ -8,14 +8,14 @@
 namespace troupe::actors {
 
 /// Adds the servers that have not answered a batch's lookup.
-void training_loop::tell_missing_rows(const context& batch, msg::actor_status& now) const {
+void training_loop::report_missing_rows(const context& batch, msg::actor_status& now) const {
   for (std::size_t s = 0; s < batch.answers.size(); ++s)
     if (sparse_client::owes(batch, s))
       now.waits.push_back({now.name, "rows", batch.step, fmt::format("server {}", work_.client.rank(s))});
 }
 
 /// Adds the means and norms that the current step lacks.
-void training_loop::tell_missing_gradient(msg::actor_status& now) const {
+void training_loop::report_missing_gradient(msg::actor_status& now) const {
   for (std::uint32_t i = 0; i < work_.replica->buckets(); ++i)
     if (work_.replica->is_reducing(i)) now.waits.push_back({now.name, fmt::format("bucket {}", i), step_, "allreduce"});
   for (std::size_t s = 0; s < work_.client.servers(); ++s)
@@ -23,22 +23,22 @@ void training_loop::tell_missing_gradient(msg::actor_status& now) const {
       now.waits.push_back({now.name, "the gradient norm", step_, fmt::format("server {}", work_.client.rank(s))});
 }
 
-void training_loop::tell(msg::actor_status& now) const {
+void training_loop::report(msg::actor_status& now) const {
   // A trainer that waits for nothing has sent itself a message, after which it continues.
   switch (work_.phase) {
     case trainer_phase::looking_up:
       if (!work_.coming->empty()) {
         now.step = work_.coming->first().step;
-        tell_missing_rows(work_.coming->first(), now);
+        report_missing_rows(work_.coming->first(), now);
       }
       now.phase = now.waits.empty() ? "computing" : "looking up";
       break;
     case trainer_phase::reducing:
-      tell_missing_gradient(now);
+      report_missing_gradient(now);
       now.phase = now.waits.empty() ? "computing" : "reducing";
       break;
     case trainer_phase::evaluating:
-      tell_missing_rows(work_.evaluation.rows(), now);
+      report_missing_rows(work_.evaluation.rows(), now);
       now.phase = "evaluating";
       break;
     case trainer_phase::saving:
@@ -52,7 +52,7 @@ void training_loop::tell(msg::actor_status& now) const {
     case trainer_phase::failed:
       break;
   }
-  body_->tell(now);
+  body_->report(now);
   if (const std::uint64_t under_way = work_.coming->unanswered(); under_way > 0)
     now.queues.push_back({"lookups under way", under_way, 0, 0});
 }

@@ -16,19 +16,19 @@ void whole_network::run() {
   if (!others_) return run_step();
   ++work_.waiting;
   others_->begin([this] { run_step(); });
-  meet_or_end();
+  sync_or_end();
 }
 
 /// Until the pass is over, reduces the numbers that it waits for, as one more bucket of the step.
-void whole_network::meet_or_end() {
+void whole_network::sync_or_end() {
   const std::span<const float> mine = others_->wanted();
   if (mine.empty()) return work_.arrived();
   dense_replica& replica = *work_.replica;
-  const std::uint32_t bucket = replica.buckets() + others_->meetings();
+  const std::uint32_t bucket = replica.buckets() + others_->syncs();
   work_.reduce(bucket, 1, replica.as_share(mine), {.stop = work_.votes.own().stop}, [this](const msg::reduced& mean) {
     if (work_.is_over()) return;
-    others_->go_on(work_.replica->on_host(mean.grad));
-    meet_or_end();
+    others_->proceed(work_.replica->on_host(mean.grad));
+    sync_or_end();
   });
 }
 
@@ -56,10 +56,10 @@ void whole_network::run_step() {
 
 void whole_network::join_without_batch() {
   dense_replica& replica = *work_.replica;
-  for (std::uint32_t i = 0; others_ && i < work_.job().micro_batches; ++i) replica.stand_by(*others_);
+  for (std::uint32_t i = 0; others_ && i < work_.job().micro_batches; ++i) replica.join_idle(*others_);
   settle();
   replica.synchronize();  // instead of waiting for a loss: see `sparse_client::input_of`
-  work_.judge(work_.step - 1);
+  work_.check_finite(work_.step - 1);
   work_.tally.add_absent();
 }
 
@@ -129,9 +129,9 @@ void whole_network::settle() {
 /// Reads the first loss that has not been read, which the host knows now, and decides whether there is a gradient.
 void whole_network::take_loss() {
   const auto [of_step, size, loss] = work_.replica->end_pass();
-  if (!work_.judge(of_step - 1)) return;
+  if (!work_.check_finite(of_step - 1)) return;
   if (work_.take_step_loss(of_step, size, loss))
-    work_.judge(of_step);
+    work_.check_finite(of_step);
   else if (!work_.is_over())
     work_.replica->poison();
 }
@@ -146,7 +146,7 @@ void whole_network::reduce_gradient() {
 void whole_network::backward_parameters() {
   const actor_trace::range working(work_.trace, trace::range_name::backward_parameters, work_.step);
   work_.replica->backward_parameters(work_.ends_update(), [this](std::uint32_t bucket) {
-    if (work_.judge(work_.step)) send_bucket(bucket);
+    if (work_.check_finite(work_.step)) send_bucket(bucket);
   });
 }
 
@@ -155,7 +155,7 @@ void whole_network::evaluate(const std::function<void()>& then) {
   const std::size_t size = evaluation.samples().size;
   const std::span<const float> outputs = work_.replica->outputs(work_.step, size, evaluation.input().data());
   work_.note_device_work();
-  if (!work_.judge(work_.step)) return;
+  if (!work_.check_finite(work_.step)) return;
   evaluation.score(outputs.data());
   then();
 }

@@ -51,7 +51,7 @@ class whole_network : public step_body {
   void take_loss();
 
  private:
-  void meet_or_end();
+  void sync_or_end();
   void run_step();
   void join_without_batch();
   caf::error backward_inputs();

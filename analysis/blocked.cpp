@@ -42,7 +42,7 @@ class blockage_finder {
     if (before_ != nullptr) keep_lasting(dead);
     for (const wait_edge& one : made_.waits) from_[one.who].push_back(&one);
     decide();
-    tell_more();
+    report_more();
     return std::move(made_);
   }
 
@@ -252,11 +252,11 @@ class blockage_finder {
     for (const wait_edge* one : cycle) made_.cycle.push_back(one->who);
     if (const wait_edge* const first = first_of(cycle)) return say({blockage::ranks_missing, first, {}});
     made_.what = blockage::cycle;
-    std::vector<std::string> words;
+    std::vector<std::string> text;
     for (const wait_edge* one : cycle)
-      add_line(words, "{} waits for {} ({})", run_.actor_name(one->who), run_.actor_name(one->on),
+      add_line(text, "{} waits for {} ({})", run_.actor_name(one->who), run_.actor_name(one->on),
                subject_of(run_, *one));
-    made_.verdict = fmt::format("cycle of {}: {}", cycle.size(), fmt::join(words, ", "));
+    made_.verdict = fmt::format("cycle of {}: {}", cycle.size(), fmt::join(text, ", "));
   }
 
   void say(const end_of_chain& end) {
@@ -294,7 +294,7 @@ class blockage_finder {
                           flying->sent ? fmt::format(" for {}", time_text(now_ - *flying->sent)) : "");
   }
 
-  void tell_more() {
+  void report_more() {
     std::set<std::string> later;
     for (const death& one : deaths_)
       if (one.process != deaths_.front().process) later.insert(name_of(run_, one));

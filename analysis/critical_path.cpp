@@ -58,7 +58,7 @@ path_statistics gather(const std::vector<step_path>& paths) {
   path_statistics all;
   all.steps = paths.size();
   std::vector<trace::nanoseconds> steps;
-  std::map<stretch, gathered> parts;
+  std::map<path_part, gathered> parts;
   for (const step_path& path : paths) {
     steps.push_back(path.window.duration());
     all.sum += path.window.duration();

@@ -17,7 +17,7 @@ namespace troupe::analysis {
 
 /// The parts of a path that are spent on the same thing, summed up.
 struct contribution {
-  stretch what;
+  path_part what;
   trace::nanoseconds time = 0;
   trace::nanoseconds queued = 0;  ///< part of `time` while a message that the path needs was in that actor's queue
 };
@@ -39,7 +39,7 @@ struct step_study {
   /// The step if its largest contribution took half its time: its time (an upper bound, as actors keep their order),
   /// and the largest contribution then.
   struct what_if {
-    stretch what;
+    path_part what;
     trace::nanoseconds time = 0;
     std::optional<contribution> largest;
   };
@@ -52,7 +52,7 @@ step_study study_step(const causality& of, const step_window& window);
 /// Statistics over all whole steps of a recording.
 struct path_statistics {
   struct part {
-    stretch what;
+    path_part what;
     trace::nanoseconds p50 = 0;  ///< over all steps; 0 for a step whose path lacks it
     trace::nanoseconds p95 = 0;
     trace::nanoseconds sum = 0;

@@ -84,7 +84,7 @@ std::string statistics_text(const trace::recording& run, const path_report& repo
          rows.text(limit);
 }
 
-boost::json::object stretch_json(const trace::recording& run, const stretch& what) {
+boost::json::object path_part_json(const trace::recording& run, const path_part& what) {
   constexpr std::array<const char*, 6> kinds = {"work", "wire", "wait", "idle", "not running", "on device"};
   boost::json::object json = {{"kind", kinds[static_cast<std::size_t>(what.what)]},
                               {"what", what_text(run, what)},
@@ -94,7 +94,7 @@ boost::json::object stretch_json(const trace::recording& run, const stretch& wha
 }
 
 boost::json::object contribution_json(const trace::recording& run, const contribution& part) {
-  boost::json::object json = stretch_json(run, part.what);
+  boost::json::object json = path_part_json(run, part.what);
   json["time_ns"] = part.time;
   json["queued_ns"] = part.queued;
   return json;
@@ -133,7 +133,7 @@ boost::json::object study_json(const trace::recording& run, const step_study& st
   boost::json::object json = path_json(run, study.path, common);
   boost::json::array chain;
   for (const path_segment& one : study.path.chain) {
-    boost::json::object segment = stretch_json(run, one.what);
+    boost::json::object segment = path_part_json(run, one.what);
     segment["begin_ns"] = one.begin;
     segment["time_ns"] = one.duration();
     if (one.id != 0) segment["message"] = run.message_name(one.id);
@@ -150,7 +150,7 @@ boost::json::object study_json(const trace::recording& run, const step_study& st
                       {"slack_ns", one.slack ? boost::json::value(*one.slack) : boost::json::value()}});
   json["actors"] = actors;
   if (study.halved) {
-    boost::json::object halved = {{"of", stretch_json(run, study.halved->what)}, {"time_ns", study.halved->time}};
+    boost::json::object halved = {{"of", path_part_json(run, study.halved->what)}, {"time_ns", study.halved->time}};
     if (study.halved->largest) halved["largest"] = contribution_json(run, *study.halved->largest);
     json["if_halved"] = halved;
   }
@@ -160,7 +160,7 @@ boost::json::object study_json(const trace::recording& run, const step_study& st
 boost::json::object statistics_json(const trace::recording& run, const path_statistics& all) {
   boost::json::array parts;
   for (const path_statistics::part& part : all.parts) {
-    boost::json::object json = stretch_json(run, part.what);
+    boost::json::object json = path_part_json(run, part.what);
     json["p50_ns"] = part.p50;
     json["p95_ns"] = part.p95;
     json["sum_ns"] = part.sum;

@@ -43,11 +43,11 @@ const boost::json::object* metadata_of(const trace::recording& run, std::string_
 std::string compare_jobs(const trace::recording& a, const trace::recording& b) {
   const boost::json::object *in_a = metadata_of(a, "job"), *in_b = metadata_of(b, "job");
   if (in_a == nullptr || in_b == nullptr) return "";
-  std::string words;
+  std::string text;
   std::size_t more = 0;
   const auto differs = [&](std::string_view name, const std::string& text_a, const std::string& text_b) {
-    if (words.empty())
-      words = fmt::format("the jobs differ: {} is {} in A and {} in B", name, text_a, text_b);
+    if (text.empty())
+      text = fmt::format("the jobs differ: {} is {} in A and {} in B", name, text_a, text_b);
     else
       ++more;
   };
@@ -58,8 +58,8 @@ std::string compare_jobs(const trace::recording& a, const trace::recording& b) {
   }
   for (const auto& [name, value] : *in_b)
     if (!in_a->contains(name)) differs(name, "not set", setting_text(value));
-  if (more > 0) words += fmt::format("; so {} {} other settings", more == 1 ? "does" : "do", more);
-  return words;
+  if (more > 0) text += fmt::format("; so {} {} other settings", more == 1 ? "does" : "do", more);
+  return text;
 }
 
 /// How the devices that the runs computed on differ; empty: they do not.
@@ -116,10 +116,10 @@ class comparison {
     const std::string& type = type_name(a);
     if (other_forms_ && is_any_of<msg::lookup, msg::rows, msg::gradient>(type)) return {difference::count, ""};
     const auto *in_a = find_in(contents_a_, a.id), *in_b = find_in(contents_b_, b.id);
-    std::string words;
+    std::string text;
     bool fields_differ = false;
     if (in_a != nullptr && in_b != nullptr) {
-      words = compare_parts(**in_a, **in_b, "in A", "in B");
+      text = compare_parts(**in_a, **in_b, "in A", "in B");
       fields_differ =
           (*in_a)->fields_digest != (*in_b)->fields_digest && traits_a_[a.type].diff == protocol::comparable::whole;
     } else {
@@ -127,11 +127,11 @@ class comparison {
     }
     if (a.bytes != b.bytes)
       return {difference::size, fmt::format("it has {} bytes in A, {} in B{}{}", count_text(a.bytes),
-                                            count_text(b.bytes), words.empty() ? "" : ": ", words)};
-    if (words.empty() && fields_differ)
-      words = fmt::format("fields differ (digest {:016x} in A, {:016x} in B)", (*in_a)->fields_digest,
-                          (*in_b)->fields_digest);
-    return {words.empty() ? difference::count : difference::contents, std::move(words)};
+                                            count_text(b.bytes), text.empty() ? "" : ": ", text)};
+    if (text.empty() && fields_differ)
+      text = fmt::format("fields differ (digest {:016x} in A, {:016x} in B)", (*in_a)->fields_digest,
+                         (*in_b)->fields_digest);
+    return {text.empty() ? difference::count : difference::contents, std::move(text)};
   }
 
   /// Finds messages that A and B handled in different orders where the order counts.

@@ -18,13 +18,13 @@ class renderer {
     const message_difference& one = *what_.first;
     const trace::event& message = one.message.any();
     const trace::recording& run = run_of(one.message);
-    std::string words = fmt::format("first difference: step {}, {} of {} to {} ({}): {}", message.step,
-                                    run.type_name(message.type), run.actor_name(trace::sender_of(message.id)),
-                                    run.actor_name(message.actor), names(one.message), how(one));
+    std::string text = fmt::format("first difference: step {}, {} of {} to {} ({}): {}", message.step,
+                                   run.type_name(message.type), run.actor_name(trace::sender_of(message.id)),
+                                   run.actor_name(message.actor), names(one.message), how(one));
     const std::uint64_t before = what_.equal_before;
-    if (before == 1) return words + "; the message before it is equal\n";
-    if (before == 0) return words + "; no message comes before it\n";
-    return words + fmt::format("; all {} messages before it are equal\n", count_text(before));
+    if (before == 1) return text + "; the message before it is equal\n";
+    if (before == 0) return text + "; no message comes before it\n";
+    return text + fmt::format("; all {} messages before it are equal\n", count_text(before));
   }
 
   std::string same() const {

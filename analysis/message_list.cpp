@@ -107,7 +107,7 @@ class matcher {
 };
 
 /// As type_of, but with a text for records without a type as well.
-std::string words_about(const trace::recording& in, const trace::event& e) {
+std::string text_about(const trace::recording& in, const trace::event& e) {
   switch (e.what) {
     case trace::kind::collective:
       return fmt::format("#{} bucket {}", e.id, e.aux);
@@ -223,7 +223,7 @@ message_page find_messages(const trace::recording& in, const message_query& what
 
 boost::json::object row_of(const trace::recording& in, const trace::event& e) {
   boost::json::object row = event_json(in, e);
-  if (const std::string words = words_about(in, e); !words.empty()) row["type"] = words;
+  if (const std::string text = text_about(in, e); !text.empty()) row["type"] = text;
   if (has_message(e)) {
     row["id"] = write_id(e.id);
     row["message"] = in.message_name(e.id);

@@ -13,14 +13,14 @@ namespace {
 
 constexpr trace::nanoseconds never = std::numeric_limits<trace::nanoseconds>::max();
 
-stretch idle(std::uint16_t actor) { return {.what = path_category::idle, .actor = actor}; }
+path_part idle(std::uint16_t actor) { return {.what = path_category::idle, .actor = actor}; }
 
-stretch work_of(const trace::event& one) {
+path_part work_of(const trace::event& one) {
   if (one.what != trace::kind::range) return {.what = path_category::work, .actor = one.actor, .type = one.type};
   return {.what = path_category::work, .actor = one.actor, .range = range_of(one)};
 }
 
-stretch wait_of(std::uint16_t actor, std::uint16_t type) {
+path_part wait_of(std::uint16_t actor, std::uint16_t type) {
   return {.what = path_category::wait, .actor = actor, .type = type};
 }
 
@@ -30,7 +30,7 @@ trace::nanoseconds scaled_time(trace::nanoseconds time, bool scale, double facto
 
 }  // namespace
 
-std::string what_text(const trace::recording& run, const stretch& what) {
+std::string what_text(const trace::recording& run, const path_part& what) {
   if (what.what == path_category::on_device)
     return fmt::format("{} on device {}", run.range_text(what.range), what.type);
   if (what.range != trace::range_name::none) return run.range_text(what.range);
@@ -40,7 +40,7 @@ std::string what_text(const trace::recording& run, const stretch& what) {
   return what.what == path_category::wire ? type + " wire" : what.what == path_category::wait ? type + " wait" : type;
 }
 
-std::string who_text(const trace::recording& run, const stretch& what) {
+std::string who_text(const trace::recording& run, const path_part& what) {
   const std::string actor = run.actor_name(what.actor);
   return what.what == path_category::wire ? run.actor_name(what.peer) + " to " + actor : actor;
 }
@@ -65,7 +65,7 @@ step_graph::node step_graph::add_moment(trace::nanoseconds when) {
   return static_cast<node>(moments_.size() - 1);
 }
 
-void step_graph::connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id) {
+void step_graph::connect(node from, node to, trace::nanoseconds time, const path_part& what, std::uint64_t id) {
   const trace::nanoseconds end = moments_[to].when;
   trace::nanoseconds at = end - std::max<trace::nanoseconds>(time, 0);
   node last = from;
@@ -81,7 +81,7 @@ void step_graph::connect(node from, node to, trace::nanoseconds time, const stre
 }
 
 /// By begin, without overlaps.
-std::vector<step_graph::cut> step_graph::cuts_in(const stretch& what, trace::nanoseconds begin,
+std::vector<step_graph::cut> step_graph::cuts_in(const path_part& what, trace::nanoseconds begin,
                                                  trace::nanoseconds end) const {
   std::vector<cut> all = stalls_in(what, begin, end);
   if (what.range == trace::range_name::device_wait) add_device_work(what.actor, begin, end, all);
@@ -126,7 +126,7 @@ void step_graph::add_device_work(std::uint16_t waiting, trace::nanoseconds begin
 }
 
 /// By begin, without overlaps: time in which both ends of a wire stalled belongs to the one that stalled first.
-std::vector<step_graph::cut> step_graph::stalls_in(const stretch& what, trace::nanoseconds begin,
+std::vector<step_graph::cut> step_graph::stalls_in(const path_part& what, trace::nanoseconds begin,
                                                    trace::nanoseconds end) const {
   std::vector<cut> all;
   const auto add = [&](std::uint16_t actor) {
@@ -151,7 +151,7 @@ std::vector<step_graph::cut> step_graph::stalls_in(const stretch& what, trace::n
   return all;
 }
 
-void step_graph::connect(node from, node to, const stretch& what, std::uint64_t id) {
+void step_graph::connect(node from, node to, const path_part& what, std::uint64_t id) {
   connect(from, to, moments_[to].when - moments_[from].when, what, id);
 }
 
@@ -228,7 +228,7 @@ step_graph::node step_graph::moment_of(std::uint16_t actor, trace::nanoseconds w
 }
 
 /// The innermost range at that moment, else the activity itself.
-stretch step_graph::work_at(const trace::event& one, trace::nanoseconds when) const {
+path_part step_graph::work_at(const trace::event& one, trace::nanoseconds when) const {
   const trace::event* innermost = &one;
   for (const trace::event* range : of_.ranges_in(one))
     if (range->begin <= when && when < range->end) innermost = range;
@@ -277,7 +277,7 @@ void step_graph::sort() {
   }
 }
 
-std::vector<trace::nanoseconds> step_graph::earliest(const std::optional<stretch>& scaled, double factor) const {
+std::vector<trace::nanoseconds> step_graph::earliest(const std::optional<path_part>& scaled, double factor) const {
   std::vector<trace::nanoseconds> at(moments_.size(), 0);
   for (const node here : order_) {
     for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
@@ -301,7 +301,7 @@ std::vector<trace::nanoseconds> step_graph::latest(const std::vector<trace::nano
   return at;
 }
 
-std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>& scaled, double factor) const {
+std::vector<path_segment> step_graph::longest_path(const std::optional<path_part>& scaled, double factor) const {
   const std::vector<trace::nanoseconds> at = earliest(scaled, factor);
   std::vector<path_segment> path;
   // The messages in the queue of the actor that the path is at, with their arrivals.

@@ -27,23 +27,23 @@ enum class path_category : std::uint8_t {
 };
 
 /// What a part of a path spends its time on.
-struct stretch {
+struct path_part {
   path_category what = path_category::idle;
   std::uint16_t actor = 0;
   std::uint16_t peer = 0;  ///< wire: the sender
   std::uint16_t type = 0;  ///< the message's type, 0 if `range` is set; on_device: the device's number
   trace::range_name range = trace::range_name::none;
 
-  auto operator<=>(const stretch&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
+  auto operator<=>(const path_part&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
 };
 
 /// As in `gradient wire` or `update on device 0`, and as in `trainer 0 to server 1`.
-std::string what_text(const trace::recording& run, const stretch& what);
-std::string who_text(const trace::recording& run, const stretch& what);
+std::string what_text(const trace::recording& run, const path_part& what);
+std::string who_text(const trace::recording& run, const path_part& what);
 
 /// A part of a path.
 struct path_segment {
-  stretch what;
+  path_part what;
   trace::nanoseconds begin = 0;
   trace::nanoseconds end = 0;
   std::uint64_t id = 0;      ///< the message that is handled or under way; 0: none
@@ -62,12 +62,12 @@ class step_graph {
 
   /// The path if every part that is spent on `scaled` took `factor` of its time. The order of each actor's activities
   /// stays as recorded, so its end is an upper bound.
-  std::vector<path_segment> longest_path(const std::optional<stretch>& scaled, double factor) const;
+  std::vector<path_segment> longest_path(const std::optional<path_part>& scaled, double factor) const;
 
   /// An actor's work, and how much longer it could have taken without a later commit.
   struct slack_of_actor {
     trace::nanoseconds working = 0;
-    stretch longest;  ///< its longest work
+    path_part longest;  ///< its longest work
     trace::nanoseconds longest_time = 0;
     std::optional<trace::nanoseconds> slack;  ///< for its longest work; nullopt: the commit does not depend on it
   };
@@ -86,7 +86,7 @@ class step_graph {
     node from = origin;
     node to = origin;
     trace::nanoseconds time = 0;
-    stretch what;
+    path_part what;
     std::uint64_t id = 0;
     node source = origin;  ///< `from`, or the moment before it if borders of cuts lie between
   };
@@ -94,7 +94,7 @@ class step_graph {
   struct cut {
     trace::nanoseconds begin = 0;
     trace::nanoseconds end = 0;
-    stretch what;
+    path_part what;
   };
   struct activity {
     const trace::event* what = nullptr;
@@ -111,12 +111,12 @@ class step_graph {
 
   trace::nanoseconds clip(trace::nanoseconds when) const { return when < window_.begin ? window_.begin : when; }
   node add_moment(trace::nanoseconds when);
-  void connect(node from, node to, const stretch& what, std::uint64_t id = 0);
+  void connect(node from, node to, const path_part& what, std::uint64_t id = 0);
   /// `time`: the edge's length, up to `to`. The parts of it in which a process that it depends on stalled, or in which
   /// the host waited for a device that worked, get edges of their own.
-  void connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id);
-  std::vector<cut> cuts_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;
-  std::vector<cut> stalls_in(const stretch& what, trace::nanoseconds begin, trace::nanoseconds end) const;
+  void connect(node from, node to, trace::nanoseconds time, const path_part& what, std::uint64_t id);
+  std::vector<cut> cuts_in(const path_part& what, trace::nanoseconds begin, trace::nanoseconds end) const;
+  std::vector<cut> stalls_in(const path_part& what, trace::nanoseconds begin, trace::nanoseconds end) const;
   void add_device_work(std::uint16_t waiting, trace::nanoseconds begin, trace::nanoseconds end,
                        std::vector<cut>& to) const;
 
@@ -129,9 +129,9 @@ class step_graph {
   activity* find(const trace::event* one);
   /// The moment `when` of `actor`: within the activity `at`, or after it if it had ended.
   node moment_of(std::uint16_t actor, trace::nanoseconds when, const trace::event* at);
-  stretch work_at(const trace::event& one, trace::nanoseconds when) const;
+  path_part work_at(const trace::event& one, trace::nanoseconds when) const;
 
-  std::vector<trace::nanoseconds> earliest(const std::optional<stretch>& scaled, double factor) const;
+  std::vector<trace::nanoseconds> earliest(const std::optional<path_part>& scaled, double factor) const;
   std::vector<trace::nanoseconds> latest(const std::vector<trace::nanoseconds>& earliest) const;
 
   const causality& of_;

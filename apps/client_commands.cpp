@@ -20,7 +20,7 @@ namespace troupe::apps {
 namespace {
 
 /// As in `trainer 0 waits for rows of step 812 from server 1`.
-std::string words(const msg::wait_status& wait) {
+std::string description(const msg::wait_status& wait) {
   const std::string of = wait.step > 0 ? fmt::format(" of step {}", wait.step) : "";
   const std::string from = wait.on.empty() ? "" : fmt::format(" from {}", wait.on);
   const std::string who = wait.who.empty() ? "waiting" : wait.who + " waits";
@@ -28,7 +28,7 @@ std::string words(const msg::wait_status& wait) {
 }
 
 /// As in `lookups parked: 3`.
-std::string words(const msg::queue_status& queue) {
+std::string description(const msg::queue_status& queue) {
   return one_line(fmt::format("{}: {}", queue.name, count_text(queue.messages)));
 }
 
@@ -45,7 +45,7 @@ std::string members_table(const msg::run_status& now) {
   std::vector<table_row> rows = {{"member", "host", "pid", "name", "phase", "step", "queued"}};
   for (const msg::actor_status& one : now.actors) {
     const msg::node_status* home = home_of(now, one.name);
-    const auto queues = mapped(one.queues, [](const msg::queue_status& queue) { return words(queue); });
+    const auto queues = mapped(one.queues, [](const msg::queue_status& queue) { return description(queue); });
     rows.push_back({one_line(one.name), home ? one_line(home->host) : "-", home ? std::to_string(home->pid) : "-",
                     home && !home->name.empty() ? one_line(home->name) : "-", one_line(one.phase), count_text(one.step),
                     queues.empty() ? "-" : fmt::format("{}", fmt::join(queues, ", "))});
@@ -68,7 +68,7 @@ std::string waits_text(const msg::run_status& now) {
   std::string text;
   for (const msg::actor_status& one : now.actors)
     if (one.phase == "computing" || one.phase == "gone") text += one_line(one.name + " is " + one.phase) + "\n";
-  for (const msg::wait_status& wait : now.waits) text += words(wait) + "\n";
+  for (const msg::wait_status& wait : now.waits) text += description(wait) + "\n";
   return text;
 }
 

@@ -36,7 +36,7 @@ result<int> lead(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(where, read_endpoint("--listen", *given));
   TROUPE_TRY(network, read_network_options(app, context.out));
   auto gather = gather_at(where, std::move(network),
-                          resume_words(order, fmt::format("troupe master --listen {}", links::to_string(where))),
+                          resume_command(order, fmt::format("troupe master --listen {}", links::to_string(where))),
                           order.rejoin_timeout, order.what.servers, order.what.ranks(), context.out);
   if (stop_asked()) return report_unbegun(order, context);
   if (!gather) return tl::unexpected<fault>(std::move(gather.error()));

@@ -157,7 +157,7 @@ result<comparison> replay_run(const model::reference_run& reference, const model
                                                           .resume = "start anew"}));
   }
   auto run = nodes::run_job(what, options, &stop_on_signals());
-  children.finish(seen_off_after);
+  children.finish(exit_timeout);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
   if (run->stopped || !run->weights) return run_fault("the run was stopped before there was anything to compare");
   TROUPE_TRY(loss, compare_losses(losses, reference.losses));

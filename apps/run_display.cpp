@@ -55,8 +55,8 @@ run_display::run_display(console& out, const model::job& what)
     : out_(out), progress_(progress_style(out), what.steps ? 0 : what.epochs), history_(history_file()) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return;
-  told_ = mine->before().told;
-  out_.redirect([this, mine](std::string_view text) { return mine->print(text, told_); });
+  reported_ = mine->before().told;
+  out_.redirect([this, mine](std::string_view text) { return mine->print(text, reported_); });
 }
 
 void run_display::step(const actors::run_progress& now) {
@@ -69,12 +69,12 @@ void run_display::step(const actors::run_progress& now) {
 void run_display::epoch(const actors::epoch_summary& now) {
   const std::lock_guard lock(mutex_);
   if (now.epoch > history_.last()) history_.add(now);
-  if (now.epoch <= told_) return;  // an earlier attempt has reported it
-  told_ = now.epoch;
+  if (now.epoch <= reported_) return;  // an earlier attempt has reported it
+  reported_ = now.epoch;
   if (out_.json()) out_.event(epoch_event(now));
   // Without JSON, stdout gets nothing that informs the supervisor, which must know of the epoch before the user does:
   // otherwise an attempt after a crash in between would report it again.
-  if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, told_);
+  if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, reported_);
   progress_.epoch(now);
   look_after_output();
 }
@@ -82,7 +82,7 @@ void run_display::epoch(const actors::epoch_summary& now) {
 void run_display::attempt_began(const attempt_news& now) {
   const std::lock_guard lock(mutex_);
   progress_.clear();
-  out_.note(words_of(now));
+  out_.note(description_of(now));
   if (out_.json()) out_.event(event_of(now));
   out_.flush();
 }
@@ -108,10 +108,10 @@ void run_display::note(const std::string& line) {
   out_.note(line);
 }
 
-void run_display::tell(const std::string& line) {
+void run_display::report(const std::string& line) {
   const std::lock_guard lock(mutex_);
   progress_.clear();
-  out_.tell(line);
+  out_.report(line);
 }
 
 void run_display::look_after_output() {

@@ -34,7 +34,7 @@ class run_display {
   void error(const fault& what);
   void note(const std::string& line);
   /// Prints a line even with --quiet.
-  void tell(const std::string& line);
+  void report(const std::string& line);
 
   void close() { progress_.clear(); }
 
@@ -46,7 +46,7 @@ class run_display {
   console& out_;
   progress_display progress_;
   epoch_history history_;
-  std::uint64_t told_ = 0;  ///< the last epoch whose event is on stdout, or about to be
+  std::uint64_t reported_ = 0;  ///< the last epoch whose event is on stdout, or about to be
   std::mutex mutex_;
 };
 

@@ -16,8 +16,8 @@ namespace {
 
 struct kind_of_question {
   const char* name;
-  const char* words;   ///< positional arguments
-  std::size_t fewest;  ///< required arguments
+  const char* arguments;  ///< positional arguments
+  std::size_t fewest;     ///< required arguments
   const char* help;
   std::vector<std::string> options;  ///< besides --run and --json; of `analysis_options` below
   result<int> (*answer)(const question&);
@@ -97,9 +97,9 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
     if (!takes && app.count("--" + std::string(option.name)) > 0)
       return bad_input("--{} does not apply to troupe trace {}", option.name, what);
   }
-  const std::vector<std::string>& words = app.get_option("ARGUMENTS")->results();
-  if (words.size() < chosen->fewest) return bad_input("usage: troupe trace {} {}", what, chosen->words);
-  return chosen->answer({app, context.out, what, words});
+  const std::vector<std::string>& arguments = app.get_option("ARGUMENTS")->results();
+  if (arguments.size() < chosen->fewest) return bad_input("usage: troupe trace {} {}", what, chosen->arguments);
+  return chosen->answer({app, context.out, what, arguments});
 }
 
 }  // namespace

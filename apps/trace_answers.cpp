@@ -42,7 +42,7 @@ result<trace::sources> sources_of(const question& asked, std::span<const std::st
   return from;
 }
 
-void tell_attempt(const question& asked, const trace::sources& from, const trace::recording& read) {
+void report_attempt(const question& asked, const trace::sources& from, const trace::recording& read) {
   if (read.attempts.size() < 2 || from.run != 0 || from.attempt != 0) return;
   asked.out.note(fmt::format("of {} attempts at this run, this is the newest, {}; --attempt K reads another",
                              read.attempts.size(), read.attempts.back().number));
@@ -54,14 +54,14 @@ result<trace::recording> read_silently(const question& asked, std::span<const st
   TROUPE_TRY(from, sources_of(asked, paths));
   auto read = trace::read_recording(from);
   if (!read) return bad_input(one_line(read.error().message));
-  tell_attempt(asked, from, *read);
+  report_attempt(asked, from, *read);
   return read;
 }
 
 result<trace::recording> with_warnings(const question& asked, result<trace::recording> read) {
   if (read)
     for (const std::string& warning : read->warnings)  // on stderr: it is not a result
-      asked.out.tell("warning: " + one_line(warning));
+      asked.out.report("warning: " + one_line(warning));
   return read;
 }
 
@@ -104,9 +104,9 @@ void show(const question& asked, const boost::json::object& fields) {
 template <class Then>
 result<int> about_message(const question& asked, Then then) {
   TROUPE_TRY(limit, limit_of(asked));
-  TROUPE_TRY(run, read_recording(asked, std::span(asked.words).subspan(1)));
+  TROUPE_TRY(run, read_recording(asked, std::span(asked.arguments).subspan(1)));
   const analysis::causality index(run);
-  const auto id = analysis::find_message(index, asked.words.front());
+  const auto id = analysis::find_message(index, asked.arguments.front());
   if (!id) return bad_input(one_line(id.error().message));
   then(index, *id, limit);
   return exit_done;
@@ -116,7 +116,7 @@ result<int> about_message(const question& asked, Then then) {
 
 result<int> summary(const question& asked) {
   TROUPE_TRY(limit, limit_of(asked));
-  TROUPE_TRY(run, read_recording(asked, asked.words));
+  TROUPE_TRY(run, read_recording(asked, asked.arguments));
   const analysis::causality index(run);
   const analysis::summary found = analysis::summarize(index);
   asked.out.json() ? show(asked, analysis::summary_json(index, found))
@@ -127,7 +127,7 @@ result<int> summary(const question& asked) {
 result<int> critical_path(const question& asked) {
   TROUPE_TRY(limit, limit_of(asked));
   TROUPE_TRY(step, read_number(asked, "step", 0));
-  TROUPE_TRY(run, read_recording(asked, asked.words));
+  TROUPE_TRY(run, read_recording(asked, asked.arguments));
   const auto found = analysis::report_critical_path(analysis::causality(run), step);
   if (!found) return bad_input(found.error().message);
   asked.out.json() ? show(asked, analysis::report_json(run, *found))
@@ -172,7 +172,7 @@ int show_blocked(const question& asked, const trace::recording& run, const analy
 
 /// Rings show the present state; logs, which are long, are read for the history only if the run does not move.
 result<int> blocked(const question& asked) {
-  TROUPE_TRY(from, sources_of(asked, asked.words));
+  TROUPE_TRY(from, sources_of(asked, asked.arguments));
   from.only_rings = true;
   TROUPE_TRY(first, trace::read_recording(from));
   std::optional<trace::recording> later;
@@ -184,16 +184,16 @@ result<int> blocked(const question& asked) {
       found = analysis::find_blocked(first, *later);
     }
     if (found.is_moving()) {
-      tell_attempt(asked, from, *later);
+      report_attempt(asked, from, *later);
       return show_blocked(asked, *later, found);
     }
   }
-  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
+  TROUPE_TRY(run, read_for_verdict(asked, asked.arguments));
   return show_blocked(asked, run, later ? analysis::find_blocked(first, run) : analysis::find_blocked(run));
 }
 
 result<int> check(const question& asked) {
-  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
+  TROUPE_TRY(run, read_for_verdict(asked, asked.arguments));
   const analysis::check_report found = analysis::check(run);
   asked.out.json() ? show(asked, analysis::to_json(found)) : show(asked, analysis::to_text(found));
   return found.holds() ? exit_done : exit_failed;
@@ -205,7 +205,7 @@ result<int> timeline(const question& asked) {
   const bool shiviz = asked.app.count("--shiviz") > 0;
   const bool csv = asked.app.count("--csv") > 0;
   if (shiviz && csv) return bad_input("--shiviz and --csv: one at a time");
-  TROUPE_TRY(run, read_recording(asked, asked.words));
+  TROUPE_TRY(run, read_recording(asked, asked.arguments));
   if (auto allowed = check_output(*file); !allowed)
     return bad_input("--output {}: {}", printable_path(*file), allowed.error().message);
   std::ofstream to(*file, std::ios::binary);
@@ -237,9 +237,9 @@ result<int> diff(const question& asked) {
     if (!how.timing || !(*how.timing >= 0))
       return bad_input("--timing {}: must be a number, 0 or more", printable(*text));
   }
-  if (asked.words.size() != 2) return bad_input("usage: troupe trace diff A B, each a FILE or DIR");
-  TROUPE_TRY(a, read_for_verdict(asked, std::span(asked.words).first(1)));
-  TROUPE_TRY(b, read_for_verdict(asked, std::span(asked.words).last(1)));
+  if (asked.arguments.size() != 2) return bad_input("usage: troupe trace diff A B, each a FILE or DIR");
+  TROUPE_TRY(a, read_for_verdict(asked, std::span(asked.arguments).first(1)));
+  TROUPE_TRY(b, read_for_verdict(asked, std::span(asked.arguments).last(1)));
   const analysis::diff found = analysis::compare(a, b, how);
   asked.out.json() ? show(asked, analysis::diff_json(a, b, found))
                    : show(asked, analysis::diff_text(a, b, found, limit));
@@ -248,12 +248,12 @@ result<int> diff(const question& asked) {
 
 result<int> blame(const question& asked) {
   TROUPE_TRY(limit, limit_of(asked));
-  const auto table = parse_number<std::uint64_t>(asked.words[0]);
-  const auto row = parse_number<std::uint64_t>(asked.words[1]);
+  const auto table = parse_number<std::uint64_t>(asked.arguments[0]);
+  const auto row = parse_number<std::uint64_t>(asked.arguments[1]);
   if (!table || !row)
-    return bad_input("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0", printable(asked.words[0]),
-                     printable(asked.words[1]));
-  TROUPE_TRY(run, read_for_verdict(asked, std::span(asked.words).subspan(2)));
+    return bad_input("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0",
+                     printable(asked.arguments[0]), printable(asked.arguments[1]));
+  TROUPE_TRY(run, read_for_verdict(asked, std::span(asked.arguments).subspan(2)));
   const auto found = analysis::blame(run, *table, *row);
   if (!found) return bad_input(one_line(found.error().message));
   asked.out.json() ? show(asked, analysis::blame_json(run, *found))

@@ -19,8 +19,8 @@ namespace troupe::apps {
 struct question {
   const CLI::App& app;
   console& out;
-  std::string name;                ///< the analysis
-  std::vector<std::string> words;  ///< positional arguments; FILE or DIR is the last
+  std::string name;                    ///< the analysis
+  std::vector<std::string> arguments;  ///< positional arguments; FILE or DIR is the last
 };
 
 /// Reads --NAME as a whole number of at least `least`; null if it was not given.
@@ -31,7 +31,7 @@ result<trace::sources> sources_of(const question& asked, std::span<const std::st
                                   std::uint64_t share = nodes::share_of_one_recording);
 
 /// Reports which of several attempts `read` contains, unless `from` names it.
-void tell_attempt(const question& asked, const trace::sources& from, const trace::recording& read);
+void report_attempt(const question& asked, const trace::sources& from, const trace::recording& read);
 
 /// Reads the recording in files and folders; warns of unreadable parts, and reports which of several attempts it is.
 result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths);

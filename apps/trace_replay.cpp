@@ -112,7 +112,7 @@ result<int> replay_run(const trace::recording& recorded, const std::string& fold
     difference.empty() ? line.add_json("difference", "null") : line.add("difference", one_line(difference));
     out.result(line.take());
   } else {
-    out.result(replay::words_of(again, *order, digest));
+    out.result(replay::description_of(again, *order, digest));
   }
   return same ? exit_done : exit_failed;
 }
@@ -123,9 +123,9 @@ result<int> replay(const question& asked) {
   const auto actor = given_text(asked.app, "actor");
   const bool debug = asked.app.count("--debug") > 0;
   if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
-  TROUPE_TRY(run, read_for_verdict(asked, asked.words));
+  TROUPE_TRY(run, read_for_verdict(asked, asked.arguments));
   if (debug) return start_debugger();
-  return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.words.back(), asked.out);
+  return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.arguments.back(), asked.out);
 }
 
 }  // namespace troupe::apps

@@ -17,7 +17,7 @@ namespace troupe::apps {
 
 result<int> serve_page(const question& asked) {
   page::live_page::options how;
-  TROUPE_SET(how.from, sources_of(asked, asked.words, nodes::share_of_two_readings));
+  TROUPE_SET(how.from, sources_of(asked, asked.arguments, nodes::share_of_two_readings));
   how.host = given_text(asked.app, "listen").value_or("127.0.0.1");
   if (const auto text = given_text(asked.app, "port")) {
     const auto port = parse_number<std::uint16_t>(*text);
@@ -40,7 +40,7 @@ result<int> serve_page(const question& asked) {
   {
     const auto read = trace::read_recording(how.from);
     if (!read) return bad_input(one_line(read.error().message));
-    tell_attempt(asked, how.from, *read);
+    report_attempt(asked, how.from, *read);
   }
   const stop_request& stop = stop_on_signals();
   const bool is_local = page::is_loopback(how.host);

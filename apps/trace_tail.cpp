@@ -71,7 +71,7 @@ class printer {
 }  // namespace
 
 result<int> tail(const question& asked) {
-  TROUPE_TRY(from, sources_of(asked, asked.words));
+  TROUPE_TRY(from, sources_of(asked, asked.arguments));
   TROUPE_TRY(lines, read_number(asked, "lines", 0));
   constexpr std::uint64_t usual_lines = 20;
   trace::filter wanted;
@@ -91,7 +91,7 @@ result<int> tail(const question& asked) {
     const bool was_live = is_first || all->is_live();
     const auto taken = all->take();
     if (!taken) return bad_input(one_line(taken.error().message));
-    if (is_first) tell_attempt(asked, from, *taken);
+    if (is_first) report_attempt(asked, from, *taken);
     if (run != 0 && taken->run != 0 && taken->run != run)
       asked.out.note("the next attempt at this run has begun: what follows is of it");
     if (taken->run != 0) run = taken->run;

@@ -32,14 +32,14 @@
 
 namespace troupe::apps {
 
-std::string resume_words(const train_order& order, const std::string& command) {
-  return resume_advice(order.checkpoints, command + order.network_words + order.device_words);
+std::string resume_command(const train_order& order, const std::string& command) {
+  return resume_advice(order.checkpoints, command + order.network_options_given + order.device_options_given);
 }
 
 namespace {
 
 /// Reports how much memory a large run needs on this machine.
-void tell_memory(const train_order& order, const model::dataset& data, console& out) {
+void report_memory(const train_order& order, const model::dataset& data, console& out) {
   const std::size_t ahead = actors::batches_made_ahead(order.machine.batch_threads, order.what.trainers);
   const auto need = actors::need_on_host(order.what, data.spec(), order.machine.devices, ahead);
   const auto available = static_cast<double>(model::available_memory());
@@ -47,7 +47,7 @@ void tell_memory(const train_order& order, const model::dataset& data, console& 
 }
 
 /// Reports how long the stages of a pipeline with few micro-batches are idle.
-void tell_bubble(const model::job& what, console& out) {
+void report_bubble(const model::job& what, console& out) {
   if (what.micro_batches >= what.pipeline || what.streams()) return;
   out.note(fmt::format(
       "--micro-batches {}: fewer than the {} stages, so stages of equal length have nothing to do for {:.0f} % of a "
@@ -56,7 +56,7 @@ void tell_bubble(const model::job& what, console& out) {
 }
 
 /// Reports notes on the data's files.
-void tell_of_files(const model::dataset& data, console& out) {
+void report_files(const model::dataset& data, console& out) {
   const attempt* mine = attempt::mine();
   if (mine != nullptr && mine->before().number > 1) return;  // the first attempt has reported them
   for (const std::string& line : data.notes()) out.note(line);
@@ -78,7 +78,7 @@ void observe(nodes::run_options& options, const train_order& order, run_display&
   };
   report_to_supervisor(options.observer, order.what.ranks(), options.recorder,
                        [&](const attempt_news& now) { display.attempt_began(now); });
-  options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
+  options.watch.on_diagnosis = [&](const std::string& line) { display.report(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   options.observer.on_stop = stop_now;
 }
@@ -87,7 +87,7 @@ void observe(nodes::run_options& options, const train_order& order, run_display&
 void note_conditions(const train_order& order, const nodes::run_options& options, run_display& display) {
   if (const std::string on = actors::describe(options.devices, order.what.ranks(), order.what.servers); !on.empty())
     display.note(on);
-  if (const auto words = words_of_what_losses_change(order.what, options.devices)) display.note(*words);
+  if (const auto text = lossy_settings_note(order.what, options.devices)) display.note(*text);
   if (order.what.elastic.is_on() && !options.gather && !order.processes && attempt::mine()->before().number == 1)
     display.note(
         "one process listens nowhere, so troupe scale cannot reach it: use --processes, or plan --memberships");
@@ -104,14 +104,14 @@ result<void> use_processes(role_processes& children, const train_order& order, c
                                         .tls = order.tls,
                                         .machine = order.machine,
                                         .variables = trace_variables(tracing, options.recorder != nullptr),
-                                        .resume = resume_words(order, "troupe train --processes")}));
+                                        .resume = resume_command(order, "troupe train --processes")}));
   options.gather->rejoin_timeout = order.rejoin_timeout;
   // With a token other processes may ask for the status, and need the address.
   if (order.network.mine.token.empty()) return {};
   const char* commands =
       order.what.elastic.is_on() ? "troupe status, troupe stop and troupe scale" : "troupe status and troupe stop";
   options.gather->on_listening = [&display, commands, start = options.gather->on_listening](const auto& where) {
-    display.note(fmt::format("listening on {} for {}", links::words_of(where), commands));
+    display.note(fmt::format("listening on {} for {}", links::description_of(where), commands));
     start(where);
   };
   return {};
@@ -161,7 +161,7 @@ result<int> run_order(const train_order& order, nodes::run_options options, cons
     return exit_again;
   }
   const supervision_end supervised = end_supervision(run ? std::optional(run->steps) : std::nullopt);
-  auto ended = children.finish(run ? seen_off_after : let_go_after);
+  auto ended = children.finish(run ? exit_timeout : kill_timeout);
   ended.insert(ended.end(), supervised.roles.lines.begin(), supervised.roles.lines.end());
   for (const std::string& line : ended) display.note(line);
   display.close();
@@ -224,12 +224,12 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
     return bad_input(
         "--elastic: trainers join and leave between attempts, so it needs --save DIR and --restarts above 0");
   TROUPE_DO(compare_with_attempt_before(order.what, *data));
-  tell_bubble(order.what, context.out);
-  tell_of_files(*data, context.out);
-  if (!options.gather || options.gather->own_members) tell_memory(order, *data, context.out);
+  report_bubble(order.what, context.out);
+  report_files(*data, context.out);
+  if (!options.gather || options.gather->own_members) report_memory(order, *data, context.out);
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
-  traced.tell_if_crashed(context.out);
+  traced.report_if_crashed(context.out);
   TROUPE_SET(options.checkpoints, open_checkpoints(order.checkpoints));
   std::optional<std::uint64_t> kept_to;
   if (order.checkpoints.resume) {

@@ -20,6 +20,6 @@ result<int> run_train_order(const train_order& order, std::optional<nodes::gathe
 int report_unbegun(const train_order& order, const program_context& context);
 
 /// Returns advice after a run that ended early; `command` is the command line of this one.
-std::string resume_words(const train_order& order, const std::string& command);
+std::string resume_command(const train_order& order, const std::string& command);
 
 }  // namespace troupe::apps

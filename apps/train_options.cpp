@@ -228,7 +228,7 @@ result<void> fill(train_order& order, const CLI::App& app, computing where) {
   if (where == computing::here)
     for (const char* name : {"device", "devices", "server-device"})
       if (const auto text = option_text(order.run_settings, name))
-        order.device_words += fmt::format(" --{} {}", name, *text);
+        order.device_options_given += fmt::format(" --{} {}", name, *text);
   TROUPE_SET(order.rejoin_timeout, read_rejoin_timeout(order.run_settings));
   order.metrics_csv = option_text(order.run_settings, "metrics-csv");
   order.processes = option_text(order.run_settings, "processes") == "true";
@@ -283,7 +283,7 @@ result<train_order> read_train_order(const CLI::App& app, computing where) {
   train_order order;
   order.file = std::move(file);
   order.run_settings = given_settings(app, order.file, run_settings());
-  order.network_words = given_network_options(app);
+  order.network_options_given = given_network_options(app);
   auto filled = fill(order, app, where);
   if (!filled) return tl::unexpected<fault>(model::located(std::move(filled.error()), order.file));
   return order;

@@ -26,8 +26,8 @@ struct train_order {
   bool tls = false;  ///< with `processes`: links are encrypted
   nodes::network_options network;
   /// The given network and device options, for the advice on how to resume the run.
-  std::string network_words;
-  std::string device_words;
+  std::string network_options_given;
+  std::string device_options_given;
   std::optional<std::string> metrics_csv;
   std::optional<std::string> tensorboard;
   trace_order traced;

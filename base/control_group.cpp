@@ -45,8 +45,8 @@ std::vector<std::string> lines_of(const std::string& path) {
 }
 
 bool has_word(std::string_view list, std::string_view word) {
-  const auto words = split(list, ',');
-  return std::ranges::find(words, word) != words.end();
+  const auto values = split(list, ',');
+  return std::ranges::find(values, word) != values.end();
 }
 
 /// Undoes the escapes of /proc/self/mountinfo, as in \040 for a blank.

@@ -18,8 +18,8 @@ enum class error_kind : std::uint8_t {
 /// `what()` is one line: the subject, its value, the limit, and what to try.
 class error : public std::runtime_error {
  public:
-  error(error_kind kind, const std::string& words, bool is_transient = false)
-      : std::runtime_error(words), kind_(kind), is_transient_(is_transient) {}
+  error(error_kind kind, const std::string& text, bool is_transient = false)
+      : std::runtime_error(text), kind_(kind), is_transient_(is_transient) {}
 
   error_kind kind() const { return kind_; }
   /// Whether a process, link or device was lost: the run may succeed if restarted, as with --restarts.

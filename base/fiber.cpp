@@ -47,12 +47,12 @@ std::byte* make_stack() {
 std::byte* exceptions_in_hand() { return reinterpret_cast<std::byte*>(abi::__cxa_get_globals()); }
 
 /// `keeps`: the address sanitizer's data of the stack that is left; null if that stack ends.
-void tell_start(void** keeps, const void* bottom, std::size_t bytes, void* thread) {
+void announce_start(void** keeps, const void* bottom, std::size_t bytes, void* thread) {
   if (__sanitizer_start_switch_fiber != nullptr) __sanitizer_start_switch_fiber(keeps, bottom, bytes);
   if (__tsan_switch_to_fiber != nullptr) __tsan_switch_to_fiber(thread, 0);
 }
 
-void tell_end(void* kept, const void** bottom, std::size_t* bytes) {
+void announce_end(void* kept, const void** bottom, std::size_t* bytes) {
   if (__sanitizer_finish_switch_fiber != nullptr) __sanitizer_finish_switch_fiber(kept, bottom, bytes);
 }
 
@@ -85,7 +85,7 @@ fiber::~fiber() {
 void fiber::enter(unsigned first, unsigned second) { std::bit_cast<fiber*>(halves{first, second})->run(); }
 
 void fiber::run() {
-  tell_end(nullptr, &outside_bottom_, &outside_bytes_);
+  announce_end(nullptr, &outside_bottom_, &outside_bytes_);
   {
     const std::function<void()> body = std::exchange(body_, nullptr);
     try {
@@ -105,17 +105,17 @@ void fiber::go_in() {
   std::ranges::swap_ranges(exceptions_, std::span(in_hand, exceptions_.size()));
   if (__tsan_get_current_fiber != nullptr) outside_thread_ = __tsan_get_current_fiber();
   void* kept = nullptr;
-  tell_start(&kept, stack_, stack_bytes, inside_thread_);
+  announce_start(&kept, stack_, stack_bytes, inside_thread_);
   swapcontext(&outside_, &inside_);
-  tell_end(kept, nullptr, nullptr);
+  announce_end(kept, nullptr, nullptr);
   std::ranges::swap_ranges(exceptions_, std::span(in_hand, exceptions_.size()));
 }
 
 void fiber::go_out(bool for_good) {
   void* kept = nullptr;
-  tell_start(for_good ? nullptr : &kept, outside_bottom_, outside_bytes_, outside_thread_);
+  announce_start(for_good ? nullptr : &kept, outside_bottom_, outside_bytes_, outside_thread_);
   swapcontext(&inside_, &outside_);
-  tell_end(kept, &outside_bottom_, &outside_bytes_);
+  announce_end(kept, &outside_bottom_, &outside_bytes_);
 }
 
 void fiber::resume() {

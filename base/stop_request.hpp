@@ -20,8 +20,8 @@ class stop_request {
   std::atomic<bool> requested_{false};
 };
 
-/// Makes the calling thread's work heed `wish` from now on; null: none. Requires: it outlives that work.
-void heed(const stop_request* wish);
+/// Makes the calling thread's work heed `stop` from now on; null: none. Requires: it outlives that work.
+void heed(const stop_request* stop);
 
 /// Returns whether the calling thread's work should end early. Work of more than a second checks between pieces of less
 /// than a second, and ends with `stopped`.
@@ -33,7 +33,7 @@ tl::unexpected<fault> stopped(std::string_view what);
 /// Makes this thread heed a request during this object's lifetime.
 class stop_scope {
  public:
-  explicit stop_scope(const stop_request& wish);
+  explicit stop_scope(const stop_request& stop);
   ~stop_scope();
   stop_scope(const stop_scope&) = delete;
   stop_scope& operator=(const stop_scope&) = delete;

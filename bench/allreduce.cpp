@@ -186,7 +186,7 @@ void measure_library(two_processes& both, durations& all) {
   actors::trainer_peers peers{std::vector<msg::peer_actor>(2), std::vector<caf::actor_addr>(2)};
   peers.of_rank[1 - rank] = both.link()->proxy<msg::peer_actor>(actors::trainer_number(1 - rank, 0));
   peers.senders[1 - rank] = both.link()->sender();
-  made.tell_peers(peers);
+  made.send_peers(peers);
   both.meet();
   std::promise<void> done;
   both.system.spawn([&](caf::event_based_actor* self) {

@@ -36,8 +36,8 @@ void run(std::span<const std::byte> given) {
   const auto again = links::encode(*theirs);
   must(std::equal(again.begin(), again.end(), all.begin(), all.end()), "a hello is encoded as other bytes");
   links::find_item(*theirs, "purpose");
-  const auto words = links::first_disagreement(mine, *theirs, "the peer");
-  must(words || theirs->size() <= mine.size(), "a hello with more items agrees");
+  const auto text = links::first_disagreement(mine, *theirs, "the peer");
+  must(text || theirs->size() <= mine.size(), "a hello with more items agrees");
 }
 
 }  // namespace troupe::fuzz::hello_target

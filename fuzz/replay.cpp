@@ -39,8 +39,8 @@ void keep_current() {
   const int file = ::open(crash_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0 || ::write(file, current->data(), current->size()) < 0) return;
   ::close(file);
-  constexpr char words[] = "fuzz: the input is kept in ";
-  if (::write(2, words, sizeof words - 1) < 0 || ::write(2, crash_file.data(), crash_file.size()) < 0) return;
+  constexpr char text[] = "fuzz: the input is kept in ";
+  if (::write(2, text, sizeof text - 1) < 0 || ::write(2, crash_file.data(), crash_file.size()) < 0) return;
   if (::write(2, "\n", 1) < 0) return;
   current = nullptr;
 }

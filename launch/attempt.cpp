@@ -19,8 +19,8 @@ std::unique_ptr<attempt> current;
 bool is_over = false;
 
 /// A message with text for stdout, unchanged: JSON would have to quote it.
-std::string printed(std::string_view text, std::uint64_t told) {
-  return std::string(1, attempt::print_mark) + std::to_string(told) + '\n' + std::string(text);
+std::string printed(std::string_view text, std::uint64_t reported) {
+  return std::string(1, attempt::print_mark) + std::to_string(reported) + '\n' + std::string(text);
 }
 
 }  // namespace
@@ -43,11 +43,11 @@ void attempt::begin(attempt_history before, message_socket supervisor) {
 attempt::attempt(attempt_history before, message_socket supervisor)
     : before_(std::move(before)), supervisor_(std::move(supervisor)) {}
 
-void attempt::tell(const std::string& what, std::uint64_t number) {
+void attempt::report(const std::string& what, std::uint64_t number) {
   supervisor_.send(lossless_json(json::object{{"what", what}, {"number", number}}));
 }
 
-void attempt::tell(const std::string& what, const std::string& text, int attached) {
+void attempt::report(const std::string& what, const std::string& text, int attached) {
   supervisor_.send(lossless_json(json::object{{"what", what}, {"text", text}}), attached);
 }
 
@@ -58,7 +58,7 @@ int attempt::kept(const std::string& name) const {
   return found == before_.kept.end() ? -1 : found->second;
 }
 
-void attempt::keep(const std::string& name, int descriptor) { tell("keep", name, descriptor); }
+void attempt::keep(const std::string& name, int descriptor) { report("keep", name, descriptor); }
 
 std::string attempt::remembered(const std::string& name) const {
   const auto found = before_.remembered.find(name);
@@ -70,11 +70,11 @@ void attempt::remember(const std::string& name, const std::string& text) {
   supervisor_.send(lossless_json(json::object{{"what", "remember"}, {"name", name}, {"text", text}}));
 }
 
-int attempt::print(std::string_view text, std::uint64_t told) {
+int attempt::print(std::string_view text, std::uint64_t reported) {
   constexpr std::size_t room = message_socket::bytes_max / 2;
   for (; text.size() > room; text.remove_prefix(room))
     if (!supervisor_.send(printed(text.substr(0, room), 0))) return EPIPE;
-  return supervisor_.send(printed(text, told)) ? 0 : EPIPE;
+  return supervisor_.send(printed(text, reported)) ? 0 : EPIPE;
 }
 
 void attempt::start_roles(const role_orders& orders) {
@@ -88,34 +88,34 @@ void attempt::start_roles(const role_orders& orders) {
 }
 
 void attempt::dead_after(std::chrono::milliseconds time) {
-  tell("dead after", static_cast<std::uint64_t>(time.count()));
+  report("dead after", static_cast<std::uint64_t>(time.count()));
 }
 
-void attempt::resume_by(const std::string& words) { tell("resume", words); }
+void attempt::resume_by(const std::string& text) { report("resume", text); }
 
 std::uint64_t attempt::begun(std::uint64_t from) {
   redone_now_ = before_.reached - std::min(from, before_.reached);
   from_step_ = from;
-  tell("begun", from);
+  report("begun", from);
   return redone_now_;
 }
 
 void attempt::reached(std::uint64_t step) {
-  if (std::exchange(told_step_, std::max(told_step_, step)) < step) tell("reached", step);
+  if (std::exchange(reported_step_, std::max(reported_step_, step)) < step) report("reached", step);
 }
 
 void attempt::saved(std::uint64_t step) {
   reached(step);
   has_saved_ = true;
-  tell("saved", step);
+  report("saved", step);
 }
 
 void attempt::failed(const std::string& why, bool by_device) {
   constexpr std::size_t bytes_max = 16 << 10;  // so that it fits into a message, whatever bytes it has
-  tell(by_device ? "device failed" : "failed", why.substr(0, bytes_max));
+  report(by_device ? "device failed" : "failed", why.substr(0, bytes_max));
 }
 
-void attempt::goes_on_with(std::uint32_t trainers) { tell("trainers", trainers); }
+void attempt::goes_on_with(std::uint32_t trainers) { report("trainers", trainers); }
 
 std::optional<std::string> attempt::hopeless() {
   const auto got = supervisor_.receive(std::chrono::milliseconds(0));
@@ -124,7 +124,7 @@ std::optional<std::string> attempt::hopeless() {
 }
 
 roles_end attempt::finish_roles(bool done) {
-  tell("over", done ? 1 : 0);
+  report("over", done ? 1 : 0);
   roles_end end;
   // The supervisor lives as long as this process, and limits the time.
   constexpr std::chrono::seconds longest{10};

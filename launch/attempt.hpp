@@ -85,15 +85,15 @@ class attempt {
   /// Passes a text on to later attempts.
   void remember(const std::string& name, const std::string& text);
 
-  /// Has the supervisor write `text`, which contains epochs up to `told`, to stdout. Returns 0, or an errno.
-  int print(std::string_view text, std::uint64_t told);
+  /// Has the supervisor write `text`, which contains epochs up to `reported`, to stdout. Returns 0, or an errno.
+  int print(std::string_view text, std::uint64_t reported);
 
   /// Has the supervisor start those of these processes that do not run yet, and end those of other ranks.
   void start_roles(const role_orders& orders);
   /// Sets the silence after which processes of this run count as dead.
   void dead_after(std::chrono::milliseconds time);
   /// Sets the advice to the user if no attempt is left.
-  void resume_by(const std::string& words);
+  void resume_by(const std::string& text);
 
   /// Reports that training begins after step `from`. Returns how many steps of the previous attempt must be repeated.
   std::uint64_t begun(std::uint64_t from);
@@ -120,14 +120,14 @@ class attempt {
 
  private:
   attempt(attempt_history before, message_socket supervisor);
-  void tell(const std::string& what, std::uint64_t number);
-  void tell(const std::string& what, const std::string& text, int attached = -1);
+  void report(const std::string& what, std::uint64_t number);
+  void report(const std::string& what, const std::string& text, int attached = -1);
 
   attempt_history before_;
   message_socket supervisor_;
   std::uint64_t redone_now_ = 0;
   std::optional<std::uint64_t> from_step_;
-  std::uint64_t told_step_ = 0;
+  std::uint64_t reported_step_ = 0;
   bool has_saved_ = false;
 };
 

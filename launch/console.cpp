@@ -65,10 +65,10 @@ int console::error(const fault& what) {
 }
 
 void console::note(const std::string& line) {
-  if (!quiet_) tell(line);
+  if (!quiet_) report(line);
 }
 
-void console::tell(const std::string& line) { log(fmt::format("{}: {}\n", name_, one_line(line))); }
+void console::report(const std::string& line) { log(fmt::format("{}: {}\n", name_, one_line(line))); }
 
 void console::warning(const std::string& message) {
   flush();

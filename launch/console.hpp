@@ -33,7 +33,7 @@ class console {
   /// Writes a line about joining and leaving processes; not with `quiet`.
   void note(const std::string& line);
   /// Writes a line that `quiet` does not suppress.
-  void tell(const std::string& line);
+  void report(const std::string& line);
 
   /// Has `writer` write to stdout from now on: it returns 0, or the errno of the failure.
   void redirect(std::function<int(std::string_view)> writer) { writer_ = std::move(writer); }

@@ -48,7 +48,7 @@ result<void> check_combination(const CLI::App& app, bool insecure) {
 
 /// Stores the token; warns if it is weak.
 void take_token(nodes::network_options& options, std::string token, console& out) {
-  if (const auto weak = links::weakness_of(token)) out.tell("warning: " + *weak);
+  if (const auto weak = links::weakness_of(token)) out.report("warning: " + *weak);
   options.mine.token = std::move(token);
 }
 
@@ -80,15 +80,15 @@ void add_network_options(CLI::App& app, bool connects) {
 }
 
 std::string given_network_options(const CLI::App& app) {
-  std::string words;
+  std::string text;
   for (const option_info& one : option_table()) {
     const CLI::Option* given = app.get_option_no_throw("--" + std::string(one.name));
     const bool is_for_all = std::string_view(one.group) == "Network" && one.set != option_set::certificate_name;
     if (given == nullptr || given->count() == 0 || !is_for_all) continue;
-    words += fmt::format(" --{}", one.name);
-    if (one.value_name != nullptr) words += " " + shell_word(given->results().front());
+    text += fmt::format(" --{}", one.name);
+    if (one.value_name != nullptr) text += " " + shell_word(given->results().front());
   }
-  return words;
+  return text;
 }
 
 result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,

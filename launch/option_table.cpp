@@ -114,10 +114,10 @@ std::string with_default(const std::string& meaning, const std::string& default_
 std::span<const option_info> option_table() { return all_options; }
 
 void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text,
-                 std::span<const option_words> instead) {
+                 std::span<const given_options> instead) {
   for (option_info one : all_options) {
     if (one.set != set) continue;
-    if (const auto other = std::ranges::find(instead, std::string_view(one.name), &option_words::name);
+    if (const auto other = std::ranges::find(instead, std::string_view(one.name), &given_options::name);
         other != instead.end()) {
       one.default_text = other->default_text;
       one.meaning = other->meaning;

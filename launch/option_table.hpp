@@ -55,7 +55,7 @@ struct option_info {
 std::span<const option_info> option_table();
 
 /// An option's help text in a program that gives it another meaning.
-struct option_words {
+struct given_options {
   std::string_view name;
   const char* default_text;  ///< null: none
   const char* meaning;
@@ -64,7 +64,7 @@ struct option_words {
 /// Adds a set to a subcommand. `default_text` replaces the table's, for a subcommand with another default; `instead`
 /// replaces the texts of the options that it names.
 void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text = std::nullopt,
-                 std::span<const option_words> instead = {});
+                 std::span<const given_options> instead = {});
 
 /// Adds the settings of the job.
 void add_job_options(CLI::App& app);

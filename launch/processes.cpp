@@ -108,7 +108,7 @@ void role_processes::start(const role_orders& orders) {
 /// Waits for a surplus process, which knows that it is one and removes its recording before it ends; then kills it.
 void role_processes::end_surplus(child_process& child) {
   constexpr std::chrono::milliseconds interval{2};
-  const auto give_up = std::chrono::steady_clock::now() + seen_off_after;
+  const auto give_up = std::chrono::steady_clock::now() + exit_timeout;
   for (poll(child); !child.has_ended() && std::chrono::steady_clock::now() < give_up; poll(child))
     std::this_thread::sleep_for(interval);
   if (child.has_ended()) return;
@@ -163,7 +163,7 @@ void role_processes::poll(child_process& child) {
 std::optional<std::string> role_processes::missing() {
   if (not_started_) return not_started_;
   for (process& one : all_) {
-    const auto& [name, child, is_told, trains, rank, stopped_since] = one;
+    const auto& [name, child, is_reported, trains, rank, stopped_since] = one;
     poll(one.child);
     if (is_stopped(one))
       return fmt::format("{} (pid {}) was stopped by a signal before it had joined", name, child.pid());
@@ -189,7 +189,7 @@ std::vector<std::string> role_processes::take_lost() {
   if (const auto why = std::exchange(not_started_, std::nullopt)) lost.push_back(*why);
   for (process& one : all_) {
     poll(one.child);
-    if (!one.child.has_ended() || std::exchange(one.is_told, true) || one.child.exit_code() == exit_done) continue;
+    if (!one.child.has_ended() || std::exchange(one.is_reported, true) || one.child.exit_code() == exit_done) continue;
     lost.push_back(one.child.signal() ? ended_by_signal(one.name, one.child) : ended_by_itself(one.name, one.child));
   }
   return lost;
@@ -208,7 +208,7 @@ std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeou
   };
   while (!all_ended() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(interval);
   std::vector<std::string> killed;
-  for (auto& [name, child, is_told, trains, rank, stopped_since] : all_) {
+  for (auto& [name, child, is_reported, trains, rank, stopped_since] : all_) {
     if (child.signal()) killed.push_back(ended_by_signal(name, child));
     if (child.has_ended()) continue;
     child.kill();
@@ -338,7 +338,7 @@ result<void> play_role(const std::string& role, const std::string& rank, actors:
   out.set_name(fmt::format("{} {}", role, *number));
   options.trains = role == "trainer";
   options.rank = *number;
-  options.leader_tells = true;
+  options.leader_reports = true;
   options.join_timeout = options.network.dead_after / 2;  // the master listens already
   options.make_trainer = std::move(make_trainer);
   TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));

@@ -19,9 +19,9 @@
 namespace troupe::launch {
 
 /// Timeout of `finish` after a run whose end the processes know.
-constexpr std::chrono::milliseconds seen_off_after{700};
+constexpr std::chrono::milliseconds exit_timeout{700};
 /// The timeout of `finish` after a failed run: some processes may never end by themselves.
-constexpr std::chrono::milliseconds let_go_after{200};
+constexpr std::chrono::milliseconds kill_timeout{200};
 
 /// Options of a run with --processes.
 struct children_options {
@@ -79,7 +79,7 @@ class role_processes {
   struct process {
     std::string name;
     child_process child;
-    bool is_told = false;  ///< its end was reported
+    bool is_reported = false;  ///< its end was reported
     bool trains = false;
     std::uint32_t rank = 0;
     std::optional<std::chrono::steady_clock::time_point> stopped_since = {};

@@ -21,7 +21,7 @@ using rejoin_clock = std::chrono::steady_clock;
 result<nodes::node_end> take_part_once(nodes::node_options& options, trace_order recording, bool quietly,
                                        console& out) {
   TROUPE_TRY(traced, run_trace::start(recording, out));
-  if (!quietly) traced.tell_if_crashed(out);
+  if (!quietly) traced.report_if_crashed(out);
   options.recorder = traced.recorder();
   options.watch.step_timeout = recording.step_timeout;
   options.watch.wanted = diagnosis_wanted;

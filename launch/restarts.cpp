@@ -99,7 +99,7 @@ result<nodes::gather_options> gather_at(const links::endpoint& where, nodes::net
   gather.rejoin_timeout = rejoin_timeout;
   TROUPE_DO(fit_to_attempt(gather));
   gather.on_listening = [&out, servers, trainers](const std::vector<links::endpoint>& found) {
-    out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::words_of(found), servers,
+    out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::description_of(found), servers,
                          servers == 1 ? "" : "s", trainers, trainers == 1 ? "" : "s"));
   };
   return gather;
@@ -128,7 +128,7 @@ void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers
   };
 }
 
-std::string words_of(const attempt_news& news) {
+std::string description_of(const attempt_news& news) {
   return fmt::format("attempt {} continues from step {} after {:.2g} s, {}{} step{} lost: {}", news.number,
                      news.from_step, news.seconds, news.may_be_more ? "at least " : "", news.lost_steps,
                      news.lost_steps == 1 ? "" : "s", news.lost);
@@ -156,7 +156,7 @@ supervision_end end_supervision(std::optional<std::uint64_t> steps) {
   return end;
 }
 
-std::optional<std::string> words_of_what_losses_change(const model::job& what, const actors::compute_devices& devices) {
+std::optional<std::string> lossy_settings_note(const model::job& what, const actors::compute_devices& devices) {
   attempt* mine = attempt::mine();
   if (mine == nullptr || mine->before().number > 1) return std::nullopt;
   constexpr const char* same = "after a loss the weights are those of a run that lost nothing, bit for bit";

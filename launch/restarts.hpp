@@ -50,7 +50,7 @@ void report_to_supervisor(actors::run_observer& observer, std::uint32_t trainers
                           std::function<void(const attempt_news&)> on_attempt);
 
 /// Return the line for the user, and the event.
-std::string words_of(const attempt_news& news);
+std::string description_of(const attempt_news& news);
 std::string event_of(const attempt_news& news);
 
 /// The supervisor's figures at the end of a run.
@@ -63,7 +63,7 @@ struct supervision_end {
 supervision_end end_supervision(std::optional<std::uint64_t> steps);
 
 /// Returns a line for the user if losses may change the weights of the run that this process begins; null: they do not.
-std::optional<std::string> words_of_what_losses_change(const model::job& what, const actors::compute_devices& devices);
+std::optional<std::string> lossy_settings_note(const model::job& what, const actors::compute_devices& devices);
 
 /// Whether `why` comes from the environment and ends an attempt that this process leads. Then it has notified the
 /// supervisor, and the process must end with `exit_again`.

@@ -44,7 +44,7 @@ class prepared_line {
 };
 
 prepared_line heard_line;  ///< what the first signal writes to stderr
-std::atomic<bool> heard_told = false;
+std::atomic<bool> is_reported = false;
 prepared_line late_line;  ///< written when the program ends some time later
 std::atomic<unsigned> seconds_to_end = 0;
 constexpr std::size_t children_max = 4096;
@@ -55,8 +55,8 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::size_t>:
               "a signal handler may use lock-free atomics only");
 
 /// Reports once that the stop request was received. Runs in signal handlers.
-void tell_heard() {
-  if (heard_line.is_set() && !heard_told.exchange(true)) heard_line.write();
+void report_heard() {
+  if (heard_line.is_set() && !is_reported.exchange(true)) heard_line.write();
 }
 
 /// Runs on any thread at any point: it uses only lock-free atomics, write, alarm, kill and _exit. Under a supervisor, a
@@ -71,7 +71,7 @@ void on_signal(int, siginfo_t* info, void*) {
     quit_now(exit_interrupted);
   }
   request.request();
-  tell_heard();
+  report_heard();
   if (late_line.is_set()) ::alarm(seconds_to_end.load());
   errno = before;
 }
@@ -92,7 +92,7 @@ const stop_request& stop_on_signals(const console& out) {
     heard_line.set(fmt::format(
         "{}: stopping at the end of this step, or at once before the first; a second signal quits at once\n",
         out.name()));
-  if (request.requested()) tell_heard();  // by the supervisor, before this process began
+  if (request.requested()) report_heard();  // by the supervisor, before this process began
   return stop_on_signals();
 }
 

@@ -52,11 +52,11 @@ void flush_output() {
 
 std::atomic<bool> is_watched = false;
 
-std::string overdue_words(const std::string& who) {
+std::string overdue_text(const std::string& who) {
   return fmt::format("not ended within {} s after the stop request: {}", stop_grace.count(), who);
 }
 
-constexpr const char* main_words = "the program's main has not returned";
+constexpr const char* main_text = "the program's main has not returned";
 
 std::vector<open_code> running() {
   auto all = code_under_way::all();
@@ -86,9 +86,9 @@ std::chrono::milliseconds counted_since(deadline_clock::time_point& last) {
 class stop_deadline::watch {
  public:
   watch(const console& out, const stop_request& wish)
-      : wish_(wish), name_(out.name()), json_(out.json()), quiet_(out.quiet()) {}
+      : request_(wish), name_(out.name()), json_(out.json()), quiet_(out.quiet()) {}
 
-  bool is_wished() const { return wish_.requested(); }
+  bool is_wished() const { return request_.requested(); }
   const std::string& name() const { return name_; }
 
   /// Ends the thread if it waits for a stop request.
@@ -103,7 +103,7 @@ class stop_deadline::watch {
   void run(stopping_part part) {
     {
       std::unique_lock lock(mutex_);
-      while (!wish_.requested())
+      while (!request_.requested())
         if (changed_.wait_for(lock, look_interval, [this] { return is_over_; })) return;
     }
     part == stopping_part::leader ? of_leader() : of_member();
@@ -113,22 +113,22 @@ class stop_deadline::watch {
   [[noreturn]] void of_leader() const {
     std::chrono::milliseconds counted{0};
     std::optional<std::vector<open_code>> before;
-    std::optional<nodes::told_run> told;
+    std::optional<nodes::reported_run> told;
     for (auto last = deadline_clock::now(); counted < stop_grace || !time_counts();) {
       if (!time_counts()) {
         before.reset();
         counted = std::min<std::chrono::milliseconds>(counted, stop_grace - naming_time);
       } else if (!before && counted >= stop_grace - naming_time) {
         before = code_under_way::all();
-        told = nodes::ask_led_run(answer_timeout);
+        told = nodes::ask_leading_master(answer_timeout);
       }
       std::this_thread::sleep_for(look_interval);
       counted += counted_since(last);
     }
     const auto now = code_under_way::all();
-    const std::string who = nodes::words_of_unreturned(before.value_or(now), now, told);
+    const std::string who = nodes::unreturned_functions_text(before.value_or(now), now, told);
     if (!who.empty()) end(who);
-    end(nodes::has_led_run() ? "no actor of the run answers: all threads of this process are at work" : main_words);
+    end(nodes::leads_run() ? "no actor of the run answers: all threads of this process are at work" : main_text);
   }
 
   /// A leader ends the run earlier: this is for a member that has lost it.
@@ -142,7 +142,8 @@ class stop_deadline::watch {
       counted += passed;
       auto now = running();
       stuck = time_counts() && is_stuck(before, now) ? stuck + passed : std::chrono::milliseconds(0);
-      if (counted >= 3 * stop_grace && stuck >= naming_time) end(nodes::words_of_unreturned(before, now, std::nullopt));
+      if (counted >= 3 * stop_grace && stuck >= naming_time)
+        end(nodes::unreturned_functions_text(before, now, std::nullopt));
       before = std::move(now);
     }
   }
@@ -150,7 +151,7 @@ class stop_deadline::watch {
   [[noreturn]] void end(const std::string& who) const {
     flush_output();
     console out(json_, quiet_, name_);
-    out.error({fault_kind::run, overdue_words(who)});
+    out.error({fault_kind::run, overdue_text(who)});
     std::string line;
     {
       const std::lock_guard lock(added_line().mutex);
@@ -160,7 +161,7 @@ class stop_deadline::watch {
     quit_now(exit_failed);
   }
 
-  const stop_request& wish_;
+  const stop_request& request_;
   const std::string name_;
   const bool json_;
   const bool quiet_;
@@ -182,7 +183,7 @@ stop_deadline::stop_deadline(const console& out, stopping_part part) {
 
 stop_deadline::~stop_deadline() {
   if (!watch_) return;
-  const std::string line = fmt::format("{}: error: {}\n", watch_->name(), overdue_words(main_words));
+  const std::string line = fmt::format("{}: error: {}\n", watch_->name(), overdue_text(main_text));
   end_by_next_signal(stop_grace, line);
   if (thread_.joinable() && watch_->is_wished()) {
     thread_.detach();

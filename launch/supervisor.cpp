@@ -205,7 +205,7 @@ void supervisor::handle(message_socket::message&& got, const message_socket& cha
                       what.at("servers").to_number<std::uint32_t>(), what.at("trainers").to_number<std::uint32_t>()};
     roles_.start(*history_.roles);
   } else if (name == "over") {
-    const auto lines = roles_.finish(number() != 0 ? seen_off_after : let_go_after);
+    const auto lines = roles_.finish(number() != 0 ? exit_timeout : kill_timeout);
     // A later run of the program may want the port, or the folder. If the leading process is still lost, the next
     // attempt has another port, and starts its processes with that.
     history_.kept.clear();
@@ -316,7 +316,7 @@ void supervisor::prepare_next(const child_process& leader) {
 }
 
 void supervisor::end(int code) {
-  roles_.finish(let_go_after);
+  roles_.finish(kill_timeout);
   std::_Exit(out_.finish(code));
 }
 

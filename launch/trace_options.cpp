@@ -41,10 +41,10 @@ std::filesystem::path temporary_place() {
 
 constexpr const char* folder_name = "trace folder";
 
-std::string words(const std::filesystem::path& folder) { return shell_word(folder.string()); }
+std::string shell_path(const std::filesystem::path& folder) { return shell_word(folder.string()); }
 
 std::string kept_at(const std::filesystem::path& folder) {
-  return fmt::format("the trace is kept: 'troupe trace blocked {}' shows what waited for what", words(folder));
+  return fmt::format("the trace is kept: 'troupe trace blocked {}' shows what waited for what", shell_path(folder));
 }
 
 constexpr const char* turned_off = "which --trace off turns off";
@@ -175,19 +175,19 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
         {.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = std::move(token)});
     if (!shown) return bad_input("--page: {}", shown.error().message);
     made.page_ = std::move(*shown);
-    out.tell(fmt::format("the run can be watched at {}", made.page_->url()));
+    out.report(fmt::format("the run can be watched at {}", made.page_->url()));
   }
   return made;
 }
 
-void run_trace::tell_if_crashed(const console& out) const {
+void run_trace::report_if_crashed(const console& out) const {
   if (!recorder_) return;
   say_if_overdue(kept_at(recorder_->folder()));
   if (attempt::mine() == nullptr)  // else the next attempt removes it
     say_if_crashed(
         fmt::format("{}: error: this process has crashed; its trace is kept: 'troupe trace blocked {}' says "
                     "what it did last\n",
-                    out.name(), words(recorder_->folder())));
+                    out.name(), shell_path(recorder_->folder())));
 }
 
 void describe_attempt(trace::recorder* recorder) {
@@ -243,8 +243,8 @@ void run_trace::finish(bool clean, console& out) {
   if (!clean)
     out.note(kept_at(folder));
   else if (keeps_all && is_wanted_)
-    out.note(
-        fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
+    out.note(fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(),
+                         shell_path(folder)));
 }
 
 result<std::string> read_page_token(const std::optional<std::string>& file) {

@@ -49,7 +49,7 @@ class run_trace {
 
   trace::recorder* recorder() const { return recorder_.get(); }
   /// If this process crashes from now on, or ends because a stop is overdue, it says where the recording is.
-  void tell_if_crashed(const console& out) const;
+  void report_if_crashed(const console& out) const;
 
   /// Records why the run has failed. Returns whether this counts as a clean end: a wrong input does, unless a program's
   /// functions got it in training (`has_begun`) and the trace has a folder of the user's.

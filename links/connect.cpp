@@ -135,7 +135,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
     boost::system::error_code ignored;
     one.socket.close(ignored);
     if (std::ranges::none_of(attempts_, [](const attempt& each) { return each.why.empty(); }))
-      return fail((attempts_.size() > 1 ? words_of_all() : one.why) + "; is the other side started?");
+      return fail((attempts_.size() > 1 ? all_attempts_text() : one.why) + "; is the other side started?");
     next_one_.cancel();
     try_next();
   }
@@ -143,18 +143,18 @@ class connecting : public std::enable_shared_from_this<connecting> {
   void give_up() {
     const std::string time = seconds_text(handshakes_.time);
     if (attempts_.empty()) return fail("its address was not found within " + time);
-    fail(attempts_.size() == 1 ? "no answer within " + time : fmt::format("{} within {}", words_of_all(), time));
+    fail(attempts_.size() == 1 ? "no answer within " + time : fmt::format("{} within {}", all_attempts_text(), time));
   }
 
   /// Lists the addresses and the result of each.
-  std::string words_of_all() const {
-    std::vector<std::string> words;
+  std::string all_attempts_text() const {
+    std::vector<std::string> text;
     for (std::size_t i = 0; i < attempts_.size(); ++i)
-      words.push_back(fmt::format("{}: {}", to_string(to_endpoint(attempts_[i].where)),
-                                  !attempts_[i].why.empty() ? attempts_[i].why
-                                  : i < begun_              ? "no answer"
-                                                            : "not tried"));
-    return fmt::format("none of its {} addresses can be reached ({})", words.size(), fmt::join(words, "; "));
+      text.push_back(fmt::format("{}: {}", to_string(to_endpoint(attempts_[i].where)),
+                                 !attempts_[i].why.empty() ? attempts_[i].why
+                                 : i < begun_              ? "no answer"
+                                                           : "not tried"));
+    return fmt::format("none of its {} addresses can be reached ({})", text.size(), fmt::join(text, "; "));
   }
 
   void shake_hands(tcp_socket socket) {

@@ -45,7 +45,7 @@ std::string_view without_space_around(std::string_view text) {
 }
 
 /// `source` names the token's source; no text contains the token itself.
-result<std::string> judged_token(std::string_view text, const std::string& source) {
+result<std::string> checked_token(std::string_view text, const std::string& source) {
   const std::string_view token = without_space_around(text);
   if (token.size() >= token_length_min && token.size() <= token_length_max) return std::string(token);
   return failure(fault_kind::input,
@@ -56,14 +56,14 @@ result<std::string> judged_token(std::string_view text, const std::string& sourc
 result<std::string> token_in_file(const std::string& path) {
   // Includes white space around the longest token.
   TROUPE_TRY(text, read_private_file("token file", path, 2 * token_length_max));
-  return judged_token(text, "token file " + path);
+  return checked_token(text, "token file " + path);
 }
 
 }  // namespace
 
 result<std::string> read_token(const std::optional<std::string>& file) {
   if (file) return token_in_file(*file);
-  if (const char* text = std::getenv(token_variable)) return judged_token(text, token_variable);
+  if (const char* text = std::getenv(token_variable)) return checked_token(text, token_variable);
   return failure(
       fault_kind::input,
       fmt::format("no token: the processes of a run must share one; give --token-file FILE or set {}", token_variable));

@@ -61,11 +61,11 @@ std::string to_string(const endpoint& where) {
   return (brackets ? "[" + where.host + "]" : where.host) + ":" + std::to_string(where.port);
 }
 
-std::string words_of(const std::vector<endpoint>& all) {
-  std::string words;
+std::string description_of(const std::vector<endpoint>& all) {
+  std::string text;
   for (std::size_t i = 0; i < all.size(); ++i)
-    words += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + to_string(all[i]);
-  return words;
+    text += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + to_string(all[i]);
+  return text;
 }
 
 bool is_loopback(const std::string& host) {

@@ -22,7 +22,7 @@ std::optional<endpoint> parse_endpoint(const std::string& text);
 std::string to_string(const endpoint& where);
 
 /// "A, B and C".
-std::string words_of(const std::vector<endpoint>& all);
+std::string description_of(const std::vector<endpoint>& all);
 
 /// Returns whether `host` is an address or name of this machine's loopback: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(const std::string& host);

@@ -43,15 +43,15 @@ void append_text(std::vector<std::byte>& to, std::span<const std::byte> text) {
   append(to, text);
 }
 
-handshake_step failed(fault_kind code, std::string text, std::vector<std::byte> last_words = {}) {
-  return {.send = std::move(last_words), .outcome = failure(code, std::move(text))};
+handshake_step failed(fault_kind code, std::string text, std::vector<std::byte> last_bytes = {}) {
+  return {.send = std::move(last_bytes), .outcome = failure(code, std::move(text))};
 }
 
 handshake_step not_of_ours(const std::string& what) {
   return failed(fault_kind::no_peer, "broke the rules of the handshake: " + what);
 }
 
-handshake_step goes_on(std::size_t want, std::vector<std::byte> send = {}) {
+handshake_step continues(std::size_t want, std::vector<std::byte> send = {}) {
   return {.send = std::move(send), .outcome = std::nullopt, .want = want};
 }
 
@@ -83,7 +83,7 @@ class connector final : public handshake_role {
     if (hello_.size() > hello_bytes_max)
       return failed(fault_kind::input, fmt::format("cannot be greeted: this side's hello has {} bytes, the limit is {}",
                                                    hello_.size(), hello_bytes_max));
-    return goes_on(prologue_bytes, prologue(mine_));
+    return continues(prologue_bytes, prologue(mine_));
   }
 
   std::optional<fault> glance(std::span<const std::byte> first) const override {
@@ -99,20 +99,20 @@ class connector final : public handshake_role {
         theirs_ = array_at<nonce>(bytes, nonce_at);
         std::vector<std::byte> proof;
         append(proof, prove(token_, "connector", mine_, theirs_, over_.binding));
-        return goes_on(1 + std::tuple_size_v<token_proof>, std::move(proof));
+        return continues(1 + std::tuple_size_v<token_proof>, std::move(proof));
       }
       case state::verdict: {
         if (bytes.front() != std::byte{yes} ||
             !same_proof(array_at<token_proof>(bytes, 1), prove(token_, "acceptor", theirs_, mine_, over_.binding)))
           return other_token(over_);
-        std::vector<std::byte> words;
-        append_text(words, hello_);
-        return goes_on(1 + length_bytes, std::move(words));
+        std::vector<std::byte> text;
+        append_text(text, hello_);
+        return continues(1 + length_bytes, std::move(text));
       }
       case state::length: {
         welcome_ = bytes.front() == std::byte{yes};
         const auto length = text_length(bytes);
-        return !length ? too_long(bytes) : *length == 0 ? feed({}) : goes_on(*length);
+        return !length ? too_long(bytes) : *length == 0 ? feed({}) : continues(*length);
       }
       case state::text:
         break;
@@ -138,11 +138,11 @@ class connector final : public handshake_role {
 
 class acceptor final : public handshake_role {
  public:
-  acceptor(const std::string& token, hello_authorizer judge) : token_(token), judge_(std::move(judge)) {}
+  acceptor(const std::string& token, hello_authorizer check_hello) : token_(token), check_(std::move(check_hello)) {}
 
   handshake_step begin(const channel& over) override {
     over_ = over;
-    return goes_on(prologue_bytes, prologue(mine_));
+    return continues(prologue_bytes, prologue(mine_));
   }
 
   std::optional<fault> glance(std::span<const std::byte> first) const override {
@@ -154,7 +154,7 @@ class acceptor final : public handshake_role {
     switch (std::exchange(state_, next(state_))) {
       case state::prologue:
         theirs_ = array_at<nonce>(bytes, nonce_at);
-        return goes_on(std::tuple_size_v<token_proof>);
+        return continues(std::tuple_size_v<token_proof>);
       case state::proof: {
         if (!same_proof(array_at<token_proof>(bytes, 0), prove(token_, "connector", theirs_, mine_, over_.binding))) {
           handshake_step step = other_token(over_);
@@ -163,11 +163,11 @@ class acceptor final : public handshake_role {
         }
         std::vector<std::byte> verdict{std::byte{yes}};
         append(verdict, prove(token_, "acceptor", mine_, theirs_, over_.binding));
-        return goes_on(length_bytes, std::move(verdict));
+        return continues(length_bytes, std::move(verdict));
       }
       case state::length: {
         const auto length = text_length(bytes);
-        return !length ? too_long(bytes) : *length == 0 ? feed({}) : goes_on(*length);
+        return !length ? too_long(bytes) : *length == 0 ? feed({}) : continues(*length);
       }
       case state::text:
         break;
@@ -182,15 +182,15 @@ class acceptor final : public handshake_role {
   static state next(state now) { return now == state::text ? now : static_cast<state>(static_cast<int>(now) + 1); }
 
   handshake_step answer_to(hello&& theirs) {
-    const hello_reply mine = judge_(theirs, over_.peer_certificate);
-    std::vector<std::byte> words = mine ? encode(*mine) : std::vector<std::byte>{};
+    const hello_reply mine = check_(theirs, over_.peer_certificate);
+    std::vector<std::byte> text = mine ? encode(*mine) : std::vector<std::byte>{};
     std::string refusal = mine ? std::string{} : mine.error().message;
-    if (words.size() > hello_bytes_max)
-      refusal = fmt::format("this side's hello has {} bytes, the limit is {}", words.size(), hello_bytes_max);
+    if (text.size() > hello_bytes_max)
+      refusal = fmt::format("this side's hello has {} bytes, the limit is {}", text.size(), hello_bytes_max);
     const bool welcome = mine.has_value() && refusal.empty();
     std::vector<std::byte> said{static_cast<std::byte>(welcome ? yes : no)};
     if (welcome) {
-      append_text(said, words);
+      append_text(said, text);
       return {.send = std::move(said), .outcome = std::move(theirs)};
     }
     refusal.resize(std::min(refusal.size(), hello_bytes_max));
@@ -199,7 +199,7 @@ class acceptor final : public handshake_role {
   }
 
   const std::string token_;
-  const hello_authorizer judge_;
+  const hello_authorizer check_;
   const nonce mine_ = random_nonce();
   nonce theirs_{};
   channel over_;
@@ -220,8 +220,8 @@ std::unique_ptr<handshake_role> connector_role(const std::string& token, const h
   return std::make_unique<connector>(token, mine);
 }
 
-std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_authorizer judge) {
-  return std::make_unique<acceptor>(token, std::move(judge));
+std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_authorizer check_hello) {
+  return std::make_unique<acceptor>(token, std::move(check_hello));
 }
 
 fault other_token_fault(const channel& over) {

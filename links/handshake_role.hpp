@@ -46,9 +46,10 @@ class handshake_role {
 
 std::unique_ptr<handshake_role> connector_role(const std::string& token, const hello& mine);
 
-/// After the other side has proved the token, calls `judge` with its hello and its certificate's fingerprint, if any.
+/// After the other side has proved the token, calls `check_hello` with its hello and its certificate's fingerprint, if
+/// any.
 using hello_authorizer = std::function<hello_reply(const hello& theirs, const std::string& certificate)>;
-std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_authorizer judge);
+std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_authorizer check_hello);
 
 /// The fault of a peer that does not prove the token.
 fault other_token_fault(const channel& over);

@@ -29,7 +29,7 @@ tl::unexpected<fault> wrong(const char* option, const std::string& path, const s
 }
 
 /// Returns OpenSSL's text about its last failure.
-std::string last_words() {
+std::string last_bytes() {
   const char* reason = ERR_reason_error_string(ERR_peek_last_error());
   return reason != nullptr ? reason : "unknown error";
 }
@@ -64,7 +64,7 @@ result<void> load_certificate(SSL_CTX* tls, const std::string& path) {
   constexpr const char* option = "--tls-cert";
   if (auto why = unreadable(path)) return wrong(option, path, *why);
   if (SSL_CTX_use_certificate_chain_file(tls, path.c_str()) != 1)
-    return wrong(option, path, "holds no certificate in PEM format: " + last_words());
+    return wrong(option, path, "holds no certificate in PEM format: " + last_bytes());
   if (auto why = out_of_time(SSL_CTX_get0_certificate(tls))) return wrong(option, path, *why);
   return {};
 }
@@ -82,7 +82,7 @@ result<void> load_key(SSL_CTX* tls, const std::string& path, const std::string& 
   const bool differs = key && !loaded && ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_X509 &&
                        ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
   if (!loaded && !differs)
-    return wrong(option, path, "holds no private key in PEM format without a passphrase: " + last_words());
+    return wrong(option, path, "holds no private key in PEM format without a passphrase: " + last_bytes());
   if (differs || SSL_CTX_check_private_key(tls) != 1)
     return wrong(option, path, "is not the key of the certificate in " + certificate);
   return {};
@@ -104,7 +104,7 @@ result<void> load_authority(SSL_CTX* tls, const std::string& path) {
   }
   if (problem) return wrong(option, path, *problem);
   if (SSL_CTX_load_verify_locations(tls, path.c_str(), nullptr) != 1)
-    return wrong(option, path, "cannot be used: " + last_words());
+    return wrong(option, path, "cannot be used: " + last_bytes());
   return {};
 }
 
@@ -126,7 +126,7 @@ std::shared_ptr<SSL_CTX> make_settings() {
   return made;
 }
 
-tl::unexpected<fault> no_tls() { return bad_input("TLS 1.3 cannot be used here: {}", last_words()); }
+tl::unexpected<fault> no_tls() { return bad_input("TLS 1.3 cannot be used here: {}", last_bytes()); }
 
 const tls_context& context_of(const SSL* ssl) {
   return *static_cast<const tls_context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
@@ -134,7 +134,7 @@ const tls_context& context_of(const SSL* ssl) {
 
 /// A connector that uses the token offers a pre-shared key, one with certificates does not. On a mismatch this side
 /// sends an alert that OpenSSL itself never sends, by which `tls_transport` recognises the mismatch.
-int judge_client_hello(SSL* ssl, int* alert, void*) {
+int check_client_hello(SSL* ssl, int* alert, void*) {
   const unsigned char* bytes = nullptr;
   std::size_t size = 0;
   const bool offers_key = SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &bytes, &size) == 1;
@@ -179,7 +179,7 @@ result<tls_ptr> finished(std::shared_ptr<SSL_CTX> settings, bool by_certificates
   const auto made = std::make_shared<tls_context>(tls_context{std::move(settings), by_certificates, key});
   SSL_CTX* tls = made->settings.get();
   SSL_CTX_set_app_data(tls, made.get());
-  SSL_CTX_set_client_hello_cb(tls, judge_client_hello, nullptr);
+  SSL_CTX_set_client_hello_cb(tls, check_client_hello, nullptr);
   ERR_clear_error();
   return made;
 }

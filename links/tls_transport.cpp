@@ -306,8 +306,8 @@ class tls final : public transport {
       return refused(fault_kind::not_trusted, "shows no certificate: give it --tls-cert, --tls-key and --tls-ca");
     if (reason == SSL_R_WRONG_VERSION_NUMBER && end_.bytes_in > 0 && !SSL_is_init_finished(ssl_.get()))
       return refused(fault_kind::no_peer, no_tls_text);
-    const char* words = ERR_reason_error_string(error);
-    const std::string_view said = words != nullptr ? words : "unknown error";
+    const char* text = ERR_reason_error_string(error);
+    const std::string_view said = text != nullptr ? text : "unknown error";
     if (is_about_certificate(reason)) {
       constexpr std::string_view mark = " alert ";
       const std::size_t at = said.find(mark);
@@ -322,7 +322,7 @@ class tls final : public transport {
   }
 
   /// Explains a failed handshake: the other side uses the token and this one certificates, or the reverse, or another
-  /// token. It recognises the alert of `judge_client_hello`.
+  /// token. It recognises the alert of `check_client_hello`.
   std::optional<io_outcome> recognise_other_way(int reason) const {
     if (SSL_is_init_finished(ssl_.get())) return std::nullopt;
     const bool connects = side_ == link_side::connector;

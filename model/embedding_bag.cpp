@@ -11,7 +11,7 @@
 
 namespace troupe::model {
 
-std::string words_of(const embedding_bag_options& table) {
+std::string description_of(const embedding_bag_options& table) {
   return table.name.empty() ? fmt::format("table {}", table.table) : table.name;
 }
 

@@ -39,7 +39,7 @@ struct embedding_bag_options {
 };
 
 /// Returns a table's name for errors: "table 3".
-std::string words_of(const embedding_bag_options& table);
+std::string description_of(const embedding_bag_options& table);
 
 /// Thread: one at a time, for all tables of a batch. Pointer arguments and results are addresses in the device's
 /// memory.

@@ -54,7 +54,7 @@ class epoch_plan {
 
  private:
   /// A part, and the position where it begins.
-  struct stretch {
+  struct period {
     part what;
     std::uint64_t epoch = 0;
     std::uint64_t steps_before = 0;  ///< steps of that epoch before it
@@ -63,10 +63,10 @@ class epoch_plan {
     std::uint64_t steps_per_epoch = 0;
   };
 
-  place place_in(const stretch& one, std::uint64_t step) const;
+  place place_in(const period& one, std::uint64_t step) const;
 
   std::uint64_t epoch_samples_;
-  std::vector<stretch> stretches_;
+  std::vector<period> periods_;
 };
 
 }  // namespace troupe::model

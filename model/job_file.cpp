@@ -171,25 +171,25 @@ or_mistake<std::string> checked_string(const std::string& name, const toml_value
   return wrong_type(name, value, "without a character of value 0");
 }
 
-std::string list_words(const std::string& name) {
+std::string list_text(const std::string& name) {
   return fmt::format("a list of whole numbers, such as {}", name == "stages" ? "[0, 3]" : "[64, 32]");
 }
 
 or_mistake<std::string> widths_of(const std::string& name, const toml_value& value) {
   std::vector<std::string> widths;
   for (const toml_value& width : value.as_array()) {
-    if (!width.is_integer()) return wrong_type(name, width, list_words(name));
+    if (!width.is_integer()) return wrong_type(name, width, list_text(name));
     widths.push_back(number_text(width));
   }
   return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
 }
 
-constexpr const char* names_words = "a list of texts in quotes, such as [\"mae\"]";
+constexpr const char* names_text = "a list of texts in quotes, such as [\"mae\"]";
 
 or_mistake<std::string> names_of(const std::string& name, const toml_value& value) {
   std::vector<std::string> names;
   for (const toml_value& one : value.as_array()) {
-    if (!one.is_string()) return wrong_type(name, one, names_words);
+    if (!one.is_string()) return wrong_type(name, one, names_text);
     TROUPE_TRY(text, checked_string(name, one));
     names.push_back(std::move(text));
   }
@@ -293,11 +293,11 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
     case setting_type::widths:
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return widths_of(info.name, value);
-      return wrong_type(info.name, value, list_words(info.name));
+      return wrong_type(info.name, value, list_text(info.name));
     case setting_type::names:
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return names_of(info.name, value);
-      return wrong_type(info.name, value, names_words);
+      return wrong_type(info.name, value, names_text);
     case setting_type::entries:
       if (value.is_string()) return checked_string(info.name, value);
       if (value.is_array()) return entries_of(info.name, value);

@@ -2,8 +2,8 @@
 // them lacks, and with which weights it is passed. It computes and sends nothing: the trainer reports what has come,
 // passes what `next` returns, and reports that.
 //
-// The schedule fixes the order, whatever comes first: a stage passes `alive_max` micro-batches forward, or as many as
-// there are, then one back and one forward in turn, and the rest back. The gradients are added in the order of the
+// The schedule fixes the order, whatever comes first: a stage passes `in_flight_max` micro-batches forward, or as many
+// as there are, then one back and one forward in turn, and the rest back. The gradients are added in the order of the
 // micro-batches, as without stages. With 1F1B, three stages and four micro-batches (F forward, B back):
 //
 //   stage 0   F0 F1 F2 .  .  B0 F3 B1 .  B2 .  B3
@@ -67,7 +67,7 @@ struct stage_place {
 };
 
 /// The most micro-batches of `count` that are active at a stage: passed forward, and not back.
-constexpr std::uint32_t alive_max(const stage_place& at, std::uint32_t count) {
+constexpr std::uint32_t in_flight_max(const stage_place& at, std::uint32_t count) {
   return at.schedule == pipeline_schedule::gpipe ? count : std::min(at.stages - at.stage, count);
 }
 
@@ -149,7 +149,7 @@ class pipeline_executor {
   // -- passes -------------------------------------------------------------------------------
 
   /// Returns whether the next pass is forward; else it is back. Requires: some are not passed back.
-  bool is_forward_next() const { return forward_ < count_ && alive() < alive_max(at_, count_); }
+  bool is_forward_next() const { return forward_ < count_ && in_flight() < in_flight_max(at_, count_); }
   /// The micro-batch to pass next, whether or not it can be; null: its batch has not been added.
   entry* next() { return next_in(*this); }
   const entry* next() const { return next_in(*this); }
@@ -174,15 +174,15 @@ class pipeline_executor {
     set_state(one, pass_state::forward);
     one.updates = back_;
     ++forward_;
-    TROUPE_ASSERT(alive() <= alive_max(at_, count_));
-    max_in_flight_ = std::max(max_in_flight_, alive());
+    TROUPE_ASSERT(in_flight() <= in_flight_max(at_, count_));
+    max_in_flight_ = std::max(max_in_flight_, in_flight());
     return one;
   }
   /// Has a batch that is passed forward keep its version of the weights, if they change before it goes back. `copy`
   /// returns a copy of the newest weights; it is called once for each update.
   template <class Copy>
   void keep_weights(entry& one, const Copy& copy) {
-    if (!streams_ || alive_max(at_, count_) == 1) return;
+    if (!streams_ || in_flight_max(at_, count_) == 1) return;
     if (version_ == nullptr) version_ = copy();
     one.weights = version_;
   }
@@ -209,7 +209,7 @@ class pipeline_executor {
   bool are_all_forward() const { return forward_ == count_; }
   bool has_ended() const { return count_ != endless; }
   /// The number of active micro-batches (passed forward, and not back), and their maximum so far.
-  std::uint32_t alive() const { return forward_ - back_; }
+  std::uint32_t in_flight() const { return forward_ - back_; }
   std::uint32_t max_in_flight() const { return max_in_flight_; }
   bool streams() const { return streams_; }
   /// The number of the stream's batches that have been passed back, each an update of the weights.
@@ -248,7 +248,7 @@ class pipeline_executor {
 
   template <class Self>
   static auto next_in(Self& self) {
-    const std::uint32_t index = self.is_forward_next() ? self.alive() : 0;
+    const std::uint32_t index = self.is_forward_next() ? self.in_flight() : 0;
     return index < self.all_.size() ? &self.all_[index] : nullptr;
   }
 

@@ -60,15 +60,15 @@ class no_options final : public detail::own_optimizer_options {
 /// Calls `what`, the optimizer's code. Throws `error` with its name if that throws.
 template <class F>
 auto named(const std::string& name, const F& what) {
-  std::string words;
+  std::string text;
   try {
     return what();
   } catch (const std::exception& e) {
-    words = text_of(e);
+    text = text_of(e);
   } catch (...) {
-    words = "an exception of unknown type";
+    text = "an exception of unknown type";
   }
-  throw error(error_kind::run, fmt::format("the optimizer {}: {}", name, words));
+  throw error(error_kind::run, fmt::format("the optimizer {}: {}", name, text));
 }
 
 }  // namespace

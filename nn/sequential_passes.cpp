@@ -154,12 +154,12 @@ void sequential::backward_parameters(const pass& how, const pass_numbers& number
       failed[part] = std::current_exception();
     }
   };
-  const auto tell = [&](std::size_t part) {
+  const auto report = [&](std::size_t part) {
     if (failed[part]) return;
     const auto& ranges = all->trained[part]->ranges;
     for (std::size_t k = ranges.size(); k-- > 0;) to.finished(ranges[k]);
   };
-  how.stream.side_by_side(all->trained.size(), all->operations, std::ref(compute), std::ref(tell));
+  how.stream.side_by_side(all->trained.size(), all->operations, std::ref(compute), std::ref(report));
   for (const std::exception_ptr& one : failed)
     if (one) std::rethrow_exception(one);
 }

@@ -138,7 +138,7 @@ void control_tunnel::write_to_caf() {
 }
 
 void control_tunnel::ended(const fault* why) {
-  if (const auto tell = std::exchange(on_end_, nullptr)) tell(why);
+  if (const auto report = std::exchange(on_end_, nullptr)) report(why);
   // Closed last, so that CAF reports the lost node after our own report.
   boost::system::error_code ignored;
   socket_.close(ignored);

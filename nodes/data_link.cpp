@@ -31,7 +31,7 @@ std::uint64_t bytes_of(const std::vector<msg::blob>& parts) {
   return bytes;
 }
 
-caf::error malformed(std::string words) { return protocol::make_failure(protocol::errc::malformed, std::move(words)); }
+caf::error malformed(std::string text) { return protocol::make_failure(protocol::errc::malformed, std::move(text)); }
 
 /// Returns what to try if a message of that type is too long.
 const char* how_to_shorten(caf::type_id_t type) {
@@ -342,8 +342,8 @@ void data_link::deliver(const pending_request& request, caf::message content, ca
   if (request.sender) request.sender->enqueue(nullptr, request.response, std::move(content), context);
 }
 
-void data_link::refuse(const pending_request& request, protocol::errc why, std::string words) {
-  deliver(request, caf::make_message(protocol::make_failure(why, std::move(words))));
+void data_link::refuse(const pending_request& request, protocol::errc why, std::string text) {
+  deliver(request, caf::make_message(protocol::make_failure(why, std::move(text))));
 }
 
 // -- the end ----------------------------------------------------------------------
@@ -377,7 +377,7 @@ void data_link::postpone(clock::duration time) {
 void data_link::lost(const std::string& why) {
   trace_.down();
   fail_pending(why);
-  if (const auto tell = std::exchange(on_lost_, nullptr)) tell(why);
+  if (const auto report = std::exchange(on_lost_, nullptr)) report(why);
 }
 
 void data_link::fail_pending(const std::string& why) {

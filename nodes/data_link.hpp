@@ -160,7 +160,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   std::optional<pending_request> take_pending(std::uint64_t id);
   caf::error check_length(caf::type_id_t type, std::uint64_t step, const std::vector<msg::blob>& parts) const;
   void deliver(const pending_request& request, caf::message content, caf::execution_unit* context = nullptr);
-  void refuse(const pending_request& request, protocol::errc why, std::string words);
+  void refuse(const pending_request& request, protocol::errc why, std::string text);
   bool has_credit(std::uint64_t bytes) const;
   std::uint64_t portion() const { return how_.window_bytes / 8; }
   void send_with_credit(const msg::header& about, std::vector<msg::blob> parts, bool more_follows);

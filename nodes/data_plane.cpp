@@ -18,8 +18,8 @@ namespace {
 constexpr std::chrono::microseconds linger{30};
 
 /// Removes a leading `name: `, which would repeat the name.
-std::string without_name(const std::string& words, const std::string& name) {
-  return words.starts_with(name + ": ") ? words.substr(name.size() + 2) : words;
+std::string without_name(const std::string& text, const std::string& name) {
+  return text.starts_with(name + ": ") ? text.substr(name.size() + 2) : text;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ result<links::endpoint> data_plane::listen(const links::endpoint& where) {
     auto made = links::listener::open(
         thread_.io(), where, how_.mine, how_.links, how_.handshakes,
         {.on_hello = [this](const links::hello& theirs, const links::endpoint&,
-                            const std::string& certificate) { return rules_.judge(theirs, certificate); },
+                            const std::string& certificate) { return rules_.check_hello(theirs, certificate); },
          .on_link =
              [this](links::link_ptr wire) {
                const auto node = static_cast<std::uint32_t>(node_in(wire->peer()));
@@ -142,7 +142,7 @@ void data_plane::settle_if_complete() {
 }
 
 void data_plane::settle(const std::string& problem) {
-  if (const auto tell = std::exchange(on_settled_, nullptr)) tell(problem);
+  if (const auto report = std::exchange(on_settled_, nullptr)) report(problem);
 }
 
 data_link_ptr data_plane::link_to(std::uint32_t node) const {

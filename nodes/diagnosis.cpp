@@ -83,13 +83,13 @@ std::optional<std::string> watchdog::look() {
       if (auto late = look_at_calls(*actor, static_cast<double>(timeout_->count()) / ms_per_s)) return late;
     const std::uint64_t now = trace::ticks_now();
     const std::uint64_t step = actor->step.load(std::memory_order_relaxed);
-    if (begin == 0 || begin > now || told_[actor->actor] >= step) continue;
+    if (begin == 0 || begin > now || reported_[actor->actor] >= step) continue;
     const double longest_s = static_cast<double>(actor->step_longest.load(std::memory_order_relaxed)) / rate;
     const double learned_s = longest_s > 0 ? std::max(at_least_s, times * longest_s) : first_s;
     const double limit_s = timeout_ ? static_cast<double>(timeout_->count()) / ms_per_s : learned_s;
     const double taken_s = static_cast<double>(now - begin) / rate;
     if (taken_s < limit_s) continue;
-    told_[actor->actor] = step;
+    reported_[actor->actor] = step;
     return fmt::format("step {} of {} takes longer than {:.3g} s ({})", step, actor->name.data(), limit_s,
                        timeout_ ? "--step-timeout" : "learned from earlier steps; --step-timeout sets it");
   }
@@ -99,11 +99,11 @@ std::optional<std::string> watchdog::look() {
 std::optional<std::string> watchdog::look_at_calls(const trace::board_entry& actor, double limit_s) {
   const std::uint64_t now = trace::ticks_now();
   for (const auto& [caller, call] : recorder_->calls()) {
-    std::uint64_t& told = told_calls_[caller];
+    std::uint64_t& reported = reported_calls_[caller];
     const bool is_late =
         call.since < now && static_cast<double>(now - call.since) / trace::ticks_per_second() >= limit_s;
-    if (caller != actor.actor || !is_late || told >= call.since) continue;
-    told = call.since;
+    if (caller != actor.actor || !is_late || reported >= call.since) continue;
+    reported = call.since;
     return fmt::format("{} takes {} longer than {:.3g} s (--step-timeout)", title_of(call), actor.name.data(), limit_s);
   }
   return std::nullopt;
@@ -206,7 +206,7 @@ void diagnosis::collect(caf::actor_system& system, const msg::master_actor& boss
   (void)folder_->write("stacks.txt", stacks);  // if that fails, the verdict is still reported
 }
 
-result<std::string> diagnosis::judge(bool has_all) {
+result<std::string> diagnosis::conclude(bool has_all) {
   auto recording = trace::read_recording(trace_sources({folder()}, run_));
   if (!recording) return run_fault(recording.error().message);
   const trace::recording copied = std::move(*recording);
@@ -218,13 +218,13 @@ result<std::string> diagnosis::judge(bool has_all) {
     later = std::move(*now);
     found = analysis::find_blocked(copied, later);
   }
-  const trace::recording& judged = later.processes.empty() ? copied : later;
-  found_ = known_hang(judged, found);
-  const analysis::causality events(judged);
+  const trace::recording& read = later.processes.empty() ? copied : later;
+  found_ = known_hang(read, found);
+  const analysis::causality events(read);
   constexpr std::size_t rows_of_each_list = 20;
-  const std::string blocked = json_text(analysis::to_json(judged, found)) + "\n";
+  const std::string blocked = json_text(analysis::to_json(read, found)) + "\n";
   const std::string summary =
-      fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why_, analysis::to_text(judged, found),
+      fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why_, analysis::to_text(read, found),
                   analysis::summary_text(events, analysis::summarize(events), rows_of_each_list));
   for (const auto& [name, text] : {std::pair("blocked.json", &blocked), std::pair("summary.txt", &summary)})
     if (const auto done = folder_->write(name, *text); !done) return run_fault(done.error().message);
@@ -239,8 +239,8 @@ void diagnosis::drop() const {
 // -- all diagnoses of a run ---------------------------------------------------------------
 
 void diagnoses::write(const std::string& why) {
-  if (recorder_ == nullptr) return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
-  if (const auto done = write_new(why); !done) tell(fmt::format("{}: no diagnosis: {}", why, done.error().message));
+  if (recorder_ == nullptr) return report(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
+  if (const auto done = write_new(why); !done) report(fmt::format("{}: no diagnosis: {}", why, done.error().message));
 }
 
 /// Compares a hang with the last one on the same evidence: the rings of all hosts. If all rings are of this host, that
@@ -253,14 +253,14 @@ result<void> diagnoses::write_new(const std::string& why) {
   TROUPE_TRY(made, diagnosis::begin(*recorder_, why));
   const bool has_all = made.has_all(members_);
   if (!has_all) made.collect(system_, boss_);
-  TROUPE_TRY(verdict, made.judge(has_all));
+  TROUPE_TRY(verdict, made.conclude(has_all));
   if (!is_wanted && last_ && last_->is_still_there(made.found())) {
     made.drop();
     return {};
   }
   last_ = made.found();
   last_was_of_this_host_ = has_all;
-  tell(fmt::format("{}: {}; see {}", why, verdict, (made.folder() / "summary.txt").string()));
+  report(fmt::format("{}: {}; see {}", why, verdict, (made.folder() / "summary.txt").string()));
   caf::anon_send(boss_, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
                                            fmt::format("{} ({})", verdict, made.folder().string())});
   if (!has_all) return {};
@@ -269,8 +269,8 @@ result<void> diagnoses::write_new(const std::string& why) {
   return {};
 }
 
-void diagnoses::tell(const std::string& line) const {
-  if (tell_) tell_(line);
+void diagnoses::report(const std::string& line) const {
+  if (report_) report_(line);
 }
 
 }  // namespace troupe::nodes

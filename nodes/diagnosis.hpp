@@ -44,9 +44,9 @@ class watchdog {
 
   const trace::recorder* recorder_;
   const std::optional<std::chrono::milliseconds> timeout_;
-  std::map<std::uint32_t, std::uint64_t> told_;        ///< by actor: the newest reported step
-  std::map<std::uint32_t, std::uint64_t> told_calls_;  ///< by actor: when the newest reported call began
-  std::uint64_t last_look_ = 0;                        ///< in ticks
+  std::map<std::uint32_t, std::uint64_t> reported_;        ///< by actor: the newest reported step
+  std::map<std::uint32_t, std::uint64_t> reported_calls_;  ///< by actor: when the newest reported call began
+  std::uint64_t last_look_ = 0;                            ///< in ticks
   std::uint64_t awake_since_ = 0;
 };
 
@@ -57,18 +57,18 @@ constexpr std::string_view signal_to_member = "a signal to a member asked for it
 /// Passes a report of trouble from one thread to another.
 class alert_slot {
  public:
-  void put(std::string words) {
+  void put(std::string text) {
     const std::lock_guard lock(mutex_);
-    words_ = std::move(words);
+    text_ = std::move(text);
   }
   std::optional<std::string> take() {
     const std::lock_guard lock(mutex_);
-    return std::exchange(words_, std::nullopt);
+    return std::exchange(text_, std::nullopt);
   }
 
  private:
   std::mutex mutex_;
-  std::optional<std::string> words_;
+  std::optional<std::string> text_;
 };
 
 /// Returns this process's evidence. `boot`: the machine of the asking process; on the same machine, rings are not
@@ -102,13 +102,13 @@ class diagnosis {
   void collect(caf::actor_system& system, const msg::master_actor& boss) const;
   /// Analyzes the copied rings and writes the results. If all rings are of this host, it reads these processes again:
   /// an actor that has moved meanwhile is not blocked. Returns the verdict.
-  result<std::string> judge(bool has_all);
+  result<std::string> conclude(bool has_all);
 
   /// Removes the folder.
   void drop() const;
 
   const std::filesystem::path& folder() const { return folder_->path(); }
-  /// Requires: `judge` was called.
+  /// Requires: `conclude` was called.
   const known_hang& found() const { return found_; }
 
  private:
@@ -124,22 +124,22 @@ class diagnosis {
 /// Writes and reports diagnoses if there is a recording. A hang that many trainers notice is reported once.
 class diagnoses {
  public:
-  /// `recorder`: may be null. `members`: servers and trainers. `tell` shows a line to the user; may be null.
+  /// `recorder`: may be null. `members`: servers and trainers. `report` shows a line to the user; may be null.
   diagnoses(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder* recorder,
-            std::size_t members, std::function<void(const std::string&)> tell)
-      : system_(system), boss_(boss), recorder_(recorder), members_(members), tell_(std::move(tell)) {}
+            std::size_t members, std::function<void(const std::string&)> report)
+      : system_(system), boss_(boss), recorder_(recorder), members_(members), report_(std::move(report)) {}
 
   void write(const std::string& why);
 
  private:
   result<void> write_new(const std::string& why);
-  void tell(const std::string& line) const;
+  void report(const std::string& line) const;
 
   caf::actor_system& system_;
   const msg::master_actor& boss_;
   const trace::recorder* recorder_;
   const std::size_t members_;
-  const std::function<void(const std::string&)> tell_;
+  const std::function<void(const std::string&)> report_;
   std::optional<known_hang> last_;  ///< the hang reported last
   bool last_was_of_this_host_ = false;
   std::vector<std::future<void>> collecting_;

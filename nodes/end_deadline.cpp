@@ -7,8 +7,8 @@
 
 namespace troupe::nodes {
 
-end_deadline::end_deadline(std::function<void(const std::string&)> tell)
-    : tell_(std::move(tell)), thread_([this] { wait(); }) {}
+end_deadline::end_deadline(std::function<void(const std::string&)> report)
+    : report_(std::move(report)), thread_([this] { wait(); }) {}
 
 end_deadline::~end_deadline() {
   {
@@ -35,7 +35,7 @@ void end_deadline::wait() {
 }
 
 void end_deadline::end(const std::string& line) const {
-  if (tell_) tell_(line);
+  if (report_) report_(line);
   ::_exit(EXIT_FAILURE);  // a regular exit would wait for the handler that does not end
 }
 

@@ -16,9 +16,9 @@ namespace troupe::nodes {
 /// Thread: one.
 class end_deadline {
  public:
-  /// `tell` is called on another thread with the error line, right before the process ends. Throws `std::system_error`
-  /// if no thread can be created: later would be too late.
-  explicit end_deadline(std::function<void(const std::string&)> tell);
+  /// `report` is called on another thread with the error line, right before the process ends. Throws
+  /// `std::system_error` if no thread can be created: later would be too late.
+  explicit end_deadline(std::function<void(const std::string&)> report);
   /// Cancels the deadline.
   ~end_deadline();
   end_deadline(const end_deadline&) = delete;
@@ -32,7 +32,7 @@ class end_deadline {
  private:
   void wait();
 
-  const std::function<void(const std::string&)> tell_;
+  const std::function<void(const std::string&)> report_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool has_come_ = false;

@@ -55,7 +55,7 @@ links::hello link_rules::about_me() const {
           {"incarnation", std::to_string(me_.incarnation)}};
 }
 
-links::hello_reply link_rules::judge(const links::hello& theirs, const std::string& certificate) const {
+links::hello_reply link_rules::check_hello(const links::hello& theirs, const std::string& certificate) const {
   if (links::find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
     return bad_input("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run);

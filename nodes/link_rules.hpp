@@ -38,7 +38,7 @@ class link_rules {
   /// Returns what this process sends about itself when it connects.
   links::hello about_me() const;
   /// Accepts a peer by its hello if a link to it is needed.
-  links::hello_reply judge(const links::hello& theirs, const std::string& certificate) const;
+  links::hello_reply check_hello(const links::hello& theirs, const std::string& certificate) const;
 
   /// Notes that the link to that node exists.
   void made(std::uint32_t node) { missing_.erase(node); }

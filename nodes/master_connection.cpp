@@ -14,7 +14,7 @@ namespace troupe::nodes {
 result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
                                           const network_options& network, std::chrono::milliseconds time,
                                           const std::string& purpose, const std::string& session,
-                                          const stop_request* stop_wish) {
+                                          const stop_request* user_stop) {
   const links::hello about_me = handshake_info(purpose, session);
   const auto made = std::make_shared<std::promise<result<links::link_ptr>>>();
   auto outcome = made->get_future();
@@ -22,7 +22,7 @@ result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const lin
                  [made](result<links::link_ptr> link) { made->set_value(std::move(link)); });
   constexpr std::chrono::milliseconds look_interval{50};
   while (outcome.wait_for(look_interval) != std::future_status::ready)
-    if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
+    if (user_stop != nullptr && user_stop->requested()) return nullptr;
   auto link = outcome.get();
   if (!link) return failure(link.error().kind, "master " + link.error().message);  // it begins with the address
   if (auto differs = links::first_disagreement(about_me, (*link)->peer(), "the master"))
@@ -39,7 +39,8 @@ caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_
   auto outcome = found->get_future();
   ask_for_actor(system, connection_of(system, *socket),
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
-  tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
+  tunnel.start(
+      [report = std::move(on_lost)](const fault* why) { report(why != nullptr ? why->message : "it has ended"); });
   constexpr std::chrono::milliseconds look_interval{50};
   const auto give_up = std::chrono::steady_clock::now() + timeout;
   while (outcome.wait_for(look_interval) != std::future_status::ready && !stop_asked() &&

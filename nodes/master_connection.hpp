@@ -23,13 +23,13 @@
 namespace troupe::nodes {
 
 /// Returns a control link to the master, which must be the same build. `time` limits connecting and the handshake;
-/// `purpose` and `session` as in `handshake_info`. Returns null if `stop_wish` (may be null) requests a stop first.
+/// `purpose` and `session` as in `handshake_info`. Returns null if `user_stop` (may be null) requests a stop first.
 /// Requires: another thread runs `io`. Blocks. Faults name the master: it cannot be reached (`unreachable`: try again),
 /// refuses, or is another build.
 result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
                                           const network_options& network, std::chrono::milliseconds time,
                                           const std::string& purpose, const std::string& session,
-                                          const stop_request* stop_wish);
+                                          const stop_request* user_stop);
 
 /// Starts the tunnel and returns the master's actor at its other end. Calls `on_lost` on the tunnel's thread when the
 /// control link has ended.
@@ -51,7 +51,7 @@ class master_watch {
     const std::lock_guard lock(mutex_);
     loss_ = std::move(what);
     lost_at_ = std::chrono::steady_clock::now();
-    tell();
+    report();
   }
 
   /// Returns how long ago the connection was lost; null if it was not.
@@ -66,7 +66,7 @@ class master_watch {
     const std::lock_guard lock(mutex_);
     node_ = node;
     call_ = std::move(call);
-    tell();
+    report();
   }
 
   void forget() {
@@ -76,7 +76,7 @@ class master_watch {
   }
 
  private:
-  void tell() {
+  void report() {
     if (node_ && loss_) actors::run_in(node_, [call = call_, what = *loss_] { call(what); });
   }
 

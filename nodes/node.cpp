@@ -36,24 +36,24 @@ using clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds look_interval{
     50};  // between polls for a stop request; well below a link's silence timeout
 
-bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
+bool wants_stop(const stop_request* user_stop) { return user_stop != nullptr && user_stop->requested(); }
 
 /// Retries, because nodes may start before the master. Returns null if a stop is requested first.
 result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options,
-                                        const std::string& session, const stop_request* stop_wish) {
+                                        const std::string& session, const stop_request* user_stop) {
   const auto give_up = clock::now() + options.join_timeout;
   std::chrono::milliseconds pause{50};
   constexpr std::chrono::milliseconds longest_pause{1000};
-  for (bool told = false;; told = true) {
+  for (bool reported = false;; reported = true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(give_up - clock::now());
     const auto time = std::min(options.network.dead_after, std::max(left, look_interval));
-    auto made = connect_to_master(io, options.master, options.network, time, "node", session, stop_wish);
+    auto made = connect_to_master(io, options.master, options.network, time, "node", session, user_stop);
     if (made || made.error().kind != fault_kind::unreachable) return made;
-    if (wants_stop(stop_wish)) return nullptr;
+    if (wants_stop(user_stop)) return nullptr;
     if (clock::now() + pause > give_up)
       return run_fault("{}; tried for {} s (--join-timeout)", made.error().message,
                        static_cast<double>(options.join_timeout.count()) / 1000);
-    if (!told && options.on_note) options.on_note(fmt::format("{}; trying again", made.error().message));
+    if (!reported && options.on_note) options.on_note(fmt::format("{}; trying again", made.error().message));
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
   }
@@ -87,14 +87,14 @@ std::string overdue(const char* what, std::chrono::milliseconds time) {
 /// Takes part in the run until it is over for this node. `devices`: in the settings of `system`.
 node_end take_part(caf::actor_system& system, actors::compute_devices& devices, const node_options& options,
                    const links::link_ptr& control, const std::shared_ptr<control_tunnel>& tunnel,
-                   const std::string& session, const stop_request* stop_wish, end_deadline& deadline) {
+                   const std::string& session, const stop_request* user_stop, end_deadline& deadline) {
   auto watch = std::make_shared<master_watch>();
   const auto stops = std::make_shared<own_stops>(options.network.dead_after);
   constexpr std::chrono::seconds timeout{10};
   auto master = find_master(system, *tunnel, timeout, [watch, stops](const std::string& why) {
     watch->lost({why, stops->lately()});
   });
-  if (!master && wants_stop(stop_wish)) return {};
+  if (!master && wants_stop(user_stop)) return {};
   if (!master)
     return {failure(fault_kind::unreachable, fmt::format("master {}: {}", links::to_string(options.master),
                                                          protocol::describe(master.error())))};
@@ -123,12 +123,12 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
     auto why = steps.look();
     if (!why && options.watch.wanted && options.watch.wanted()) why = signal_to_member;
     if (why) caf::anon_send(*master, msg::trouble{{}, std::move(*why)});
-    if (passed_on || !wants_stop(stop_wish)) continue;
+    if (passed_on || !wants_stop(user_stop)) continue;
     passed_on = true;
     caf::anon_send(*master, msg::stop{});
   }
   node_end ended = outcome.get();
-  if (!ended.how && wants_stop(stop_wish) && data.newest_step() == 0) ended.how = {};  // stopped before it began
+  if (!ended.how && wants_stop(user_stop) && data.newest_step() == 0) ended.how = {};  // stopped before it began
   const auto gone = watch->lost_for();
   const auto time = gone ? time_to_end(network) : std::max(network.dead_after, ended.rejoin_within);
   deadline.set(time, overdue(gone ? "the master is gone" : "the run is over", time));
@@ -137,12 +137,12 @@ node_end take_part(caf::actor_system& system, actors::compute_devices& devices, 
 
 }  // namespace
 
-node_end run_node(const node_options& options, const stop_request* stop_wish) try {
+node_end run_node(const node_options& options, const stop_request* user_stop) try {
   std::optional<stop_scope> heeds;
-  if (stop_wish != nullptr) heeds.emplace(*stop_wish);
+  if (user_stop != nullptr) heeds.emplace(*user_stop);
   const std::string session = links::random_token();
   links::io_thread control;
-  const auto connected = wait_for_master(control.io(), options, session, stop_wish);
+  const auto connected = wait_for_master(control.io(), options, session, user_stop);
   if (!connected) return {tl::unexpected(connected.error())};
   const links::link_ptr& link = *connected;
   if (link == nullptr) return {};
@@ -163,7 +163,7 @@ node_end run_node(const node_options& options, const stop_request* stop_wish) tr
   const run_end::announcer over(end);
   const actors::workers_help help(system);
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, member_message_bytes_max);
-  auto outcome = take_part(system, config.devices, options, link, tunnel, session, stop_wish, deadline);
+  auto outcome = take_part(system, config.devices, options, link, tunnel, session, user_stop, deadline);
   tunnel->close();
   return outcome;
 } catch (const std::system_error& error) {

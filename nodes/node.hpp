@@ -34,7 +34,7 @@ struct node_options : machine_options {
   /// How long to try to reach the master.
   std::chrono::milliseconds join_timeout{30'000};
   /// The process that leads the run reports the failure to the same user, so a fault of the whole run has no text here.
-  bool leader_tells = false;
+  bool leader_reports = false;
   actors::trainer_maker make_trainer = actors::program_trainer;
   /// Null: nothing is recorded. Requires: it outlives the run.
   trace::recorder* recorder = nullptr;
@@ -59,6 +59,6 @@ struct node_end {
 /// Joins the run and returns when this attempt has ended. A stop request goes to the master and stops the whole run. If
 /// an actor's handler never returns, the process ends itself: within `dead_after` of the master's end, or, after a run
 /// that the master has ended, within the time in which the node should rejoin.
-node_end run_node(const node_options& options, const stop_request* stop_wish);
+node_end run_node(const node_options& options, const stop_request* user_stop);
 
 }  // namespace troupe::nodes

@@ -108,7 +108,7 @@ void node_state::host(const std::vector<std::uint32_t>& ranks, msg::message_id c
     if (all_.options.trains) {
       auto made = all_.options.make_trainer(self_->system(), place_.run, rank, place_.servers);
       actors_.push_back(caf::actor_cast<caf::actor>(made.actor));
-      if (made.tell_peers)
+      if (made.send_peers)
         all_.data->actors().add(actors::trainer_number(rank, place_.servers),
                                 caf::actor_cast<caf::strong_actor_ptr>(made.actor));
       offer(msg::join_trainer{trace.next(0, cause), made.actor, rank});
@@ -175,7 +175,7 @@ caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) 
 msg::connected node_state::links_to_peers(const msg::header& asked) {
   msg::connected made{trace.next(0, msg::id_of(asked)), {}, {}};
   if (!all_.options.trains) {
-    tell_servers_their_peers();
+    send_servers_their_peers();
     return made;
   }
   for (const msg::peer_node& peer : peers_)
@@ -253,7 +253,7 @@ void node_state::introduce_trainers() {
 
 /// Makes each server accept a trainer's messages only from the link to that trainer's process, and gives it the handles
 /// of the other servers.
-void node_state::tell_servers_their_peers() {
+void node_state::send_servers_their_peers() {
   actors::trainer_origins origins{place_.servers, {}, parts_};
   std::vector<msg::parameter_server_actor> servers(place_.servers);
   for (const msg::peer_node& peer : peers_) {
@@ -271,8 +271,8 @@ void node_state::tell_servers_their_peers() {
     }
   }
   for (const msg::parameter_server_actor& one : servers_) {
-    actors::tell_origins(one, origins);
-    actors::tell_servers(one, servers);
+    actors::send_origins(one, origins);
+    actors::send_to_servers(one, servers);
   }
 }
 
@@ -301,7 +301,7 @@ void node_state::fail(const caf::error& error) { end(run_fault(protocol::describ
 void node_state::handle(const msg::run_over& word) {
   if (word.again) return end(run_fault(word.words), true, word.done);
   if (word.done) return end({});
-  end(run_fault(all_.options.leader_tells ? std::string() : word.words));
+  end(run_fault(all_.options.leader_reports ? std::string() : word.words));
 }
 
 /// `again`: another attempt may follow. `as_wished`: this one has not failed.

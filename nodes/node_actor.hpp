@@ -67,7 +67,7 @@ class node_state {
   std::optional<actors::group_layout> group_layout_of(std::uint32_t part);
   msg::connected links_to_peers(const msg::header& asked);
   void introduce_trainers();
-  void tell_servers_their_peers();
+  void send_servers_their_peers();
   caf::error try_to_save(const std::string& folder) const;
   void master_lost(const master_watch::loss& what);
   void peer_lost(std::uint32_t node, const std::string& why);

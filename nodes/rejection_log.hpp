@@ -22,12 +22,12 @@ class rejection_log {
 
   /// Returns the line to log; null: it is only counted.
   std::optional<std::string> add(const std::string& line, clock::time_point now) {
-    if (suppressed_ == 0 && (told_ == 0 || now - begin_ >= interval)) {
+    if (suppressed_ == 0 && (reported_ == 0 || now - begin_ >= interval)) {
       begin_ = now;
-      told_ = 0;
+      reported_ = 0;
     }
-    if (told_ < reported_each) {
-      ++told_;
+    if (reported_ < reported_each) {
+      ++reported_;
       return line;
     }
     ++suppressed_;
@@ -43,13 +43,13 @@ class rejection_log {
   /// Returns a line about the suppressed lines, or null.
   std::optional<std::string> summary() {
     if (suppressed_ == 0) return std::nullopt;
-    told_ = 0;
+    reported_ = 0;
     return fmt::format("{} more within {} s, the last: {}", std::exchange(suppressed_, 0), interval.count(), last_);
   }
 
  private:
   clock::time_point begin_;
-  std::uint32_t told_ = 0;
+  std::uint32_t reported_ = 0;
   std::uint64_t suppressed_ = 0;
   std::string last_;
 };

@@ -129,7 +129,7 @@ class control_plane {
         thread_.io(), std::move(wire), is_client ? client_message_bytes_max : member_message_bytes_max);
     {
       const std::lock_guard lock(mutex_);
-      // Two peers of one session may both pass `judge` before either is here.
+      // Two peers of one session may both pass `check_hello` before either is here.
       if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
     }
     certificates_->set(session, certificate);

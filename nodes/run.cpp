@@ -99,8 +99,8 @@ struct run_members {
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
     for (const msg::parameter_server_actor& one : servers) {
-      actors::tell_origins(one, {what.servers, {}, what.parts});
-      actors::tell_servers(one, servers);
+      actors::send_origins(one, {what.servers, {}, what.parts});
+      actors::send_to_servers(one, servers);
     }
     std::map<std::uint32_t, actors::made_trainer> trainers;
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank)
@@ -126,7 +126,7 @@ struct run_members {
 
 /// Has the master run `order` and returns the outcome; passes on a stop request. `members`: servers and trainers.
 result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
-                                  double seconds_before, const stop_request* stop_wish, const run_options& options,
+                                  double seconds_before, const stop_request* user_stop, const run_options& options,
                                   std::size_t members, alert_slot& troubles) {
   auto promise = std::make_shared<std::promise<result<actors::run_summary>>>();
   auto outcome = promise->get_future();
@@ -147,7 +147,7 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
     // Repeated until it has effect: a master that has not begun has no run to give up.
     if (options.gather && options.gather->hopeless)
       if (auto why = options.gather->hopeless()) caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
-    if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
+    if (passed_on || user_stop == nullptr || !user_stop->requested()) continue;
     passed_on = true;
     caf::anon_send(boss, msg::stop{});
   }
@@ -211,14 +211,14 @@ result<void> check_descriptors(std::size_t processes) {
 }
 
 result<actors::run_summary> run(const run_request& what, const run_options& given_options,
-                                const stop_request* stop_wish) {
+                                const stop_request* user_stop) {
   const auto troubles = std::make_shared<alert_slot>();
   run_options options = given_options;
-  options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
+  options.observer.on_trouble = [troubles](const std::string& text) { troubles->put(text); };
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
   std::optional<stop_scope> heeds;
-  if (stop_wish != nullptr) heeds.emplace(*stop_wish);
+  if (user_stop != nullptr) heeds.emplace(*user_stop);
 
   options.gather ? initialize_network_types() : protocol::initialize_types();
   actors::traced_config config;
@@ -238,11 +238,11 @@ result<actors::run_summary> run(const run_request& what, const run_options& give
   const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), what.settings,
                        options.return_weights};
   const auto run_by = [&](const msg::master_actor& boss) {
-    std::optional<led_run> leads;  // a replay accepts only recorded messages
+    std::optional<leading_run> leads;  // a replay accepts only recorded messages
     if (options.replayed == nullptr) leads.emplace(system, boss, !what.program.empty());
     const std::chrono::duration<double> before = clock::now() - begin;
     auto outcome =
-        await(system, boss, order, before.count(), stop_wish, options, what.servers + what.trainers, *troubles);
+        await(system, boss, order, before.count(), user_stop, options, what.servers + what.trainers, *troubles);
     if (outcome && options.recorder != nullptr)
       options.recorder->describe("result", boost::json::object{{"steps", outcome->steps},
                                                                {"stopped", outcome->stopped},

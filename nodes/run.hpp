@@ -31,7 +31,7 @@ namespace troupe::nodes {
 struct machine_options {
   std::size_t threads = 0;  ///< workers of the actor system; 0: as many as cores
   actors::compute_devices devices;
-  actors::batch_threads_wish batch_threads;  ///< what prepares batches ahead, if trainers are here
+  actors::batch_threads_request batch_threads;  ///< what prepares batches ahead, if trainers are here
 };
 
 /// Connections between the processes of a run, and their timeouts.
@@ -102,8 +102,8 @@ actors::run_summary unbegun(const run_options& options);
 /// process.
 result<void> check_descriptors(std::size_t processes);
 
-/// Runs `what` to its end; blocks until all actors have ended. `stop_wish` may be null. Faults: kind input, of the
+/// Runs `what` to its end; blocks until all actors have ended. `user_stop` may be null. Faults: kind input, of the
 /// plan; kind run for an actor that failed, with actor, step and cause.
-result<actors::run_summary> run(const run_request& what, const run_options& options, const stop_request* stop_wish);
+result<actors::run_summary> run(const run_request& what, const run_options& options, const stop_request* user_stop);
 
 }  // namespace troupe::nodes

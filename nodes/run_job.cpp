@@ -103,9 +103,9 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   return data;
 }
 
-result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish) {
+result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* user_stop) {
   auto checked = check_run(what, options);
-  if (!checked && stop_wish != nullptr && stop_wish->requested()) return unbegun(options);
+  if (!checked && user_stop != nullptr && user_stop->requested()) return unbegun(options);
   TROUPE_TRY(data, std::move(checked));
   model::job planned = what;
   // Decided once for all processes: measured times differ between them.
@@ -120,7 +120,7 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& o
                             .parts = what.parts(),
                             .settings = settings,
                             .data_digest = data->digest()};
-  return run(request, options, stop_wish);
+  return run(request, options, user_stop);
 }
 
 }  // namespace troupe::nodes

@@ -17,6 +17,6 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
 
 /// Runs `what` as `run` does. Further faults: those of `check_run`; kind input for unusable data, kind run if a row of
 /// the program's own data set throws.
-result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish);
+result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* user_stop);
 
 }  // namespace troupe::nodes

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t further_threads = 8;  // for the actor system's clock and the like
 
 /// Memory that a run needs for messages, batches and the like.
-constexpr std::uint64_t least_room = std::uint64_t{64} << 20;
+constexpr std::uint64_t least_bytes = std::uint64_t{64} << 20;
 
 /// The GNU allocator makes one heap for each thread.
 constexpr std::uint64_t bytes_of_heap = std::uint64_t{64} << 20;
@@ -39,7 +39,7 @@ void share_heaps() {
 }
 
 /// Returns the bytes to keep free for stacks, heaps, and `room`.
-std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
+std::uint64_t bytes_besides(std::size_t wanted, std::uint64_t room) {
   pthread_attr_t usual;
   std::size_t stack = 0;
   if (pthread_getattr_default_np(&usual) == 0) {
@@ -49,7 +49,7 @@ std::uint64_t room_besides(std::size_t wanted, std::uint64_t room) {
   const std::uint64_t threads = worker_threads(wanted) + further_threads;
   // One heap more: the allocator briefly maps two, to get an aligned one.
   const std::uint64_t heaps = heaps_here() > 0 ? std::min(heaps_here(), threads) + 1 : 0;
-  std::uint64_t all = threads * std::uint64_t{stack} + heaps * bytes_of_heap + least_room;
+  std::uint64_t all = threads * std::uint64_t{stack} + heaps * bytes_of_heap + least_bytes;
   return __builtin_add_overflow(all, room, &all) ? ~std::uint64_t{0} / 2 : all;
 }
 
@@ -68,17 +68,17 @@ std::size_t worker_threads(std::size_t wanted) { return wanted > 0 ? wanted : st
 result<void> check_threads(std::size_t wanted) {
   share_heaps();
   const std::size_t threads = worker_threads(wanted);
-  std::atomic<bool> go_on = false;
+  std::atomic<bool> start = false;
   std::vector<std::thread> started;
   bool all = true;
   try {
-    while (started.size() < threads + further_threads) started.emplace_back([&go_on] { go_on.wait(false); });
+    while (started.size() < threads + further_threads) started.emplace_back([&start] { start.wait(false); });
   } catch (const std::system_error&) {
     all = false;
   }
   const std::size_t count = started.size();
-  go_on = true;
-  go_on.notify_all();
+  start = true;
+  start.notify_all();
   for (std::thread& one : started) one.join();
   if (all) return {};
   return bad_input(
@@ -89,12 +89,12 @@ result<void> check_threads(std::size_t wanted) {
 }
 
 result<void> prepare_products(std::size_t wanted, std::uint64_t room) {
-  if (kernels::reserve_products(worker_threads(wanted), room_besides(wanted, room)) == 0) return refuse(wanted);
+  if (kernels::reserve_products(worker_threads(wanted), bytes_besides(wanted, room)) == 0) return refuse(wanted);
   return {};
 }
 
 result<void> check_products(std::size_t wanted, std::uint64_t room) {
-  if (has_address_space(kernels::product_buffers::bytes + room_besides(wanted, room))) return {};
+  if (has_address_space(kernels::product_buffers::bytes + bytes_besides(wanted, room))) return {};
   return refuse(wanted);
 }
 

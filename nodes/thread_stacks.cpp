@@ -61,7 +61,7 @@ std::string readable(const std::string& frame) {
   return text;
 }
 
-std::string words(void* const* frames, int depth) {
+std::string frames_text(void* const* frames, int depth) {
   std::string text;
   char** names = ::backtrace_symbols(frames, depth);
   for (int i = 0; names != nullptr && i < depth; ++i) text += "  " + readable(names[i]) + "\n";
@@ -84,7 +84,7 @@ std::string stack_of(pid_t thread, int signal_number, std::chrono::steady_clock:
   while (!asked_for.ready.load() && std::chrono::steady_clock::now() < give_up);
   asked_thread.store(0);
   if (!asked_for.ready.load()) return "  it does not answer\n";
-  return words(asked_for.frames.data(), asked_for.depth);
+  return frames_text(asked_for.frames.data(), asked_for.depth);
 }
 
 }  // namespace
@@ -112,7 +112,8 @@ std::string stacks_of_all_threads() {
     const auto give_up = std::min(end, std::chrono::steady_clock::now() + thread_timeout);
     text += fmt::format("thread {} ({})\n{}\n", thread, name_of(thread), stack_of(thread, signal_number, give_up));
   }
-  return text + fmt::format("thread {} ({}), which wrote this\n{}", self, name_of(self), words(mine.data(), depth));
+  return text +
+         fmt::format("thread {} ({}), which wrote this\n{}", self, name_of(self), frames_text(mine.data(), depth));
 }
 
 }  // namespace troupe::nodes

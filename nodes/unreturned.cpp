@@ -16,52 +16,53 @@ namespace troupe::nodes {
 
 namespace {
 
-struct led_run_place {
+struct leading_master {
   std::mutex mutex;
-  const led_run* owner = nullptr;  ///< null: there is no run
+  const leading_run* owner = nullptr;  ///< null: there is no run
   caf::actor_system* system = nullptr;
   const msg::master_actor* boss = nullptr;
   bool has_functions = false;
 };
 
 /// It is never destroyed: a thread may look while the process exits.
-led_run_place& the_led_run() {
-  static auto* const only = new led_run_place;
+leading_master& the_leading_master() {
+  static auto* const only = new leading_master;
   return *only;
 }
 
 }  // namespace
 
-led_run::led_run(caf::actor_system& system, const msg::master_actor& boss, bool has_functions) {
-  const std::lock_guard lock(the_led_run().mutex);
-  the_led_run().owner = this;
-  the_led_run().system = &system;
-  the_led_run().boss = &boss;
-  the_led_run().has_functions = has_functions;
+leading_run::leading_run(caf::actor_system& system, const msg::master_actor& boss, bool has_functions) {
+  const std::lock_guard lock(the_leading_master().mutex);
+  the_leading_master().owner = this;
+  the_leading_master().system = &system;
+  the_leading_master().boss = &boss;
+  the_leading_master().has_functions = has_functions;
 }
 
-led_run::~led_run() {
-  const std::lock_guard lock(the_led_run().mutex);
-  if (the_led_run().owner == this) the_led_run().owner = nullptr;
+leading_run::~leading_run() {
+  const std::lock_guard lock(the_leading_master().mutex);
+  if (the_leading_master().owner == this) the_leading_master().owner = nullptr;
 }
 
-bool has_led_run() {
-  const std::lock_guard lock(the_led_run().mutex);
-  return the_led_run().owner != nullptr;
+bool leads_run() {
+  const std::lock_guard lock(the_leading_master().mutex);
+  return the_leading_master().owner != nullptr;
 }
 
-std::optional<told_run> ask_led_run(std::chrono::milliseconds timeout) {
-  const std::lock_guard lock(the_led_run().mutex);  // keeps the system alive
-  if (the_led_run().owner == nullptr) return std::nullopt;
-  std::optional<told_run> told;
-  const caf::scoped_actor self(*the_led_run().system);
-  self->request(*the_led_run().boss, timeout, msg::status{msg::header_source(0, actors::client_number).next(0, 0)})
+std::optional<reported_run> ask_leading_master(std::chrono::milliseconds timeout) {
+  const std::lock_guard lock(the_leading_master().mutex);  // keeps the system alive
+  if (the_leading_master().owner == nullptr) return std::nullopt;
+  std::optional<reported_run> answer;
+  const caf::scoped_actor self(*the_leading_master().system);
+  self->request(*the_leading_master().boss, timeout,
+                msg::status{msg::header_source(0, actors::client_number).next(0, 0)})
       .receive(
           [&](msg::run_status& now) {
-            told = told_run{std::move(now), the_led_run().has_functions};
+            answer = reported_run{std::move(now), the_leading_master().has_functions};
           },
           [](const caf::error&) {});
-  return told;
+  return answer;
 }
 
 namespace {
@@ -69,10 +70,10 @@ namespace {
 /// An error names what is stuck first, then what continues, then what waits.
 enum class blame : std::uint8_t { stuck, continues, waits };
 
-class unreturned_words {
+class unreturned_text {
  public:
-  unreturned_words(const std::vector<open_code>& before, const std::vector<open_code>& now,
-                   const std::optional<told_run>& run)
+  unreturned_text(const std::vector<open_code>& before, const std::vector<open_code>& now,
+                  const std::optional<reported_run>& run)
       : before_(before), run_(run) {
     for (const open_code& one : now)
       if (one.is_awaited) add_code(one);
@@ -87,18 +88,18 @@ class unreturned_words {
   std::string all() {
     std::ranges::stable_sort(found_, {}, &std::pair<blame, std::string>::first);
     constexpr std::size_t most = 6;
-    std::vector<std::string> told;
-    for (const auto& [why, words] : found_)
-      if (told.size() < most) told.push_back(words);
-    if (found_.size() > most) told.push_back(fmt::format("and {} more", found_.size() - most));
+    std::vector<std::string> answer;
+    for (const auto& [why, text] : found_)
+      if (answer.size() < most) answer.push_back(text);
+    if (found_.size() > most) answer.push_back(fmt::format("and {} more", found_.size() - most));
     if (has_own_code_)
-      told.emplace_back(
+      answer.emplace_back(
           "a function notices a stop request where it awaits: co_await in long work, and return when that throws");
-    return fmt::format("{}", fmt::join(told, "; "));
+    return fmt::format("{}", fmt::join(answer, "; "));
   }
 
  private:
-  void add(blame why, std::string words) { found_.emplace_back(why, std::move(words)); }
+  void add(blame why, std::string text) { found_.emplace_back(why, std::move(text)); }
 
   void add_code(const open_code& one) {
     if (one.who.empty()) return add(blame::stuck, one.what);
@@ -160,7 +161,7 @@ class unreturned_words {
   }
 
   const std::vector<open_code>& before_;
-  const std::optional<told_run>& run_;
+  const std::optional<reported_run>& run_;
   std::set<std::string> here_;  ///< actors with code in this process
   bool has_own_code_ = false;   ///< code of the user's program
   std::vector<std::pair<blame, std::string>> found_;
@@ -168,9 +169,9 @@ class unreturned_words {
 
 }  // namespace
 
-std::string words_of_unreturned(const std::vector<open_code>& before, const std::vector<open_code>& now,
-                                const std::optional<told_run>& run) {
-  return unreturned_words(before, now, run).all();
+std::string unreturned_functions_text(const std::vector<open_code>& before, const std::vector<open_code>& now,
+                                      const std::optional<reported_run>& run) {
+  return unreturned_text(before, now, run).all();
 }
 
 }  // namespace troupe::nodes

@@ -32,7 +32,7 @@ struct collective_share {
   tensor numbers;                      ///< a column; empty: only the call
   std::string place = {};              ///< position in the user's code: "train.cpp:14"; empty: the library's own
 
-  static constexpr message_traits traits{.via = plane::data, .replayed = true, .untold = 1};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(collective_share, (), (head, rank, members, instance, number, call, lengths, numbers, place))
 
@@ -60,7 +60,7 @@ struct peer_tensor {
   tensor numbers;
   std::string place = {};  ///< as in `collective_share`
 
-  static constexpr message_traits traits{.via = plane::data, .replayed = true, .untold = 1};
+  static constexpr message_traits traits{.via = plane::data, .replayed = true, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(peer_tensor, (), (head, rank, members, instance, tag, lengths, numbers, place))
 

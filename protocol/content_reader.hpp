@@ -45,7 +45,7 @@ bool read_content_into(const trace::content& from, Message& message) {
   return [&]<class... Field>(boost::mp11::mp_list<Field...>) {
     std::size_t left = sizeof...(Field);
     const auto read = [&](auto& field) {
-      if (left == traits_v<Message>.untold) return reading::over;
+      if (left == traits_v<Message>.unrecorded) return reading::over;
       const bool begins_new = left-- == traits_v<Message>.added;
       return (begins_new && reader.is_done()) ? reading::over : reader.apply(field) ? reading::on : reading::failed;
     };

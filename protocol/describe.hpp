@@ -54,7 +54,7 @@ struct message_traits {
   /// The number of its last fields that older recordings lack; these then have their default values.
   std::uint8_t added = 0;
   /// The number of its last fields that contents leave out: they depend on the time, and change no number.
-  std::uint8_t untold = 0;
+  std::uint8_t unrecorded = 0;
 };
 
 template <class T>

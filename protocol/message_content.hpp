@@ -81,8 +81,8 @@ trace::content content_of(const Message& message, bool with_bytes) {
   made.id = msg::id_of(message.head);
   made.type = caf::type_id_v<Message>;
   content_writer writer(made, with_bytes);
-  if constexpr (traits_v<Message>.untold > 0)
-    (void)inspect_first<traits_v<Message>.untold>(writer, const_cast<Message&>(message));
+  if constexpr (traits_v<Message>.unrecorded > 0)
+    (void)inspect_first<traits_v<Message>.unrecorded>(writer, const_cast<Message&>(message));
   else
     (void)writer.apply(const_cast<Message&>(message));
   made.fields_digest = digest_of(std::as_bytes(std::span(writer.fields)));

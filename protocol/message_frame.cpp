@@ -74,7 +74,7 @@ constexpr std::uint64_t width_mask = 15;
 constexpr std::uint64_t value_mask = (std::uint64_t{1} << width_shift) - 1;
 
 /// Encodes entries as the 64-bit words of a body.
-std::vector<std::uint64_t> words_of(std::span<const blob_entry> entries, std::span<const msg::blob> blobs) {
+std::vector<std::uint64_t> description_of(std::span<const blob_entry> entries, std::span<const msg::blob> blobs) {
   using kind = blob_entry::kind;
   std::vector<std::uint64_t> words;
   words.reserve(2 * entries.size());
@@ -100,7 +100,7 @@ std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame
                                 const std::vector<blob_entry>& how) {
   using kind = blob_entry::kind;
   static const auto zeros = std::make_shared<const std::array<std::byte, alignment>>();
-  const std::vector<std::uint64_t> words = words_of(how, from.blobs);
+  const std::vector<std::uint64_t> words = description_of(how, from.blobs);
   const body_head fixed{head.request,
                         head.actor,
                         type,
@@ -180,7 +180,7 @@ class blob_reader {
         if (!kept_->take(value, to)) return malformed("it has a blob that is not kept");
         continue;
       }
-      if (width == 0 ? !take_bytes(value, to) : !take_words(value, width, to))
+      if (width == 0 ? !take_bytes(value, to) : !take_narrow_words(value, width, to))
         return malformed(width == 0 ? "shorter than its blobs" : "shorter than its words, or ends within one");
       if (how == kind::bytes) continue;
       if (next_ == entries_) return malformed("a blob to be kept without a number");
@@ -205,7 +205,7 @@ class blob_reader {
     return true;
   }
 
-  bool take_words(std::uint64_t size, std::size_t width, msg::blob& to) {
+  bool take_narrow_words(std::uint64_t size, std::size_t width, msg::blob& to) {
     constexpr std::size_t word_bytes = sizeof(std::uint64_t);
     msg::blob narrow;
     if (size > msg::blob::max_bytes || size % word_bytes != 0) return false;

@@ -94,7 +94,7 @@ struct run_result {
   std::vector<named_figure> own;   ///< metrics that the program has added
   std::optional<double> bubble;    ///< the idle share of the stages' time
 
-  static constexpr message_traits traits{.added = 2, .untold = 1};
+  static constexpr message_traits traits{.added = 2, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(run_result, (),
                       (head, steps, samples, setup_seconds, seconds, loss, auc, accuracy, stopped, weights_digest,

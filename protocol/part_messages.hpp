@@ -86,7 +86,7 @@ struct part_state {
   std::vector<tensor> numbers;  ///< the parameters, the optimizer's buffers and the part's own buffers, each flat
   double pass_seconds = 0;      ///< how long the part has spent on micro-batches
 
-  static constexpr message_traits traits{.via = plane::data, .untold = 1};
+  static constexpr message_traits traits{.via = plane::data, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(part_state, (), (head, numbers, pass_seconds))
 

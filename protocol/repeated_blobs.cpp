@@ -35,13 +35,13 @@ std::uint64_t sent_blobs::number_of(const msg::blob& one) const {
 
 /// Returns an entry for each kept blob that no later message can have.
 std::vector<blob_entry> sent_blobs::forget_gone() {
-  std::vector<blob_entry> told;
+  std::vector<blob_entry> reported;
   erase_if(kept_, [&](const auto& one) {
     if (!one.second.owner.expired()) return false;
-    told.push_back({blob_entry::kind::forgotten, one.second.number});
+    reported.push_back({blob_entry::kind::forgotten, one.second.number});
     return true;
   });
-  return told;
+  return reported;
 }
 
 }  // namespace troupe::protocol

@@ -84,7 +84,7 @@ struct bag_lookup {
   blob offsets;  ///< i64, one per bag; empty: no pooling, one row per index
   blob weights;  ///< f32, one per index, or empty
   /// The buffer for pooled f32 rows, if the table is on that device of this process; null: rows go to host memory.
-  std::shared_ptr<const lookup_destination> room = nullptr;
+  std::shared_ptr<const lookup_destination> destination = nullptr;
 };
 BOOST_DESCRIBE_STRUCT(bag_lookup, (), (module, indices, offsets, weights))
 
@@ -137,7 +137,7 @@ struct gradient {
   /// A checkpoint saves the state before this optimizer step: the server keeps that state until it is written.
   bool keeps = false;
 
-  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .untold = 1};
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(gradient, (), (head, rank, has_batch, step, tables, keeps))
 

@@ -31,7 +31,7 @@ struct reduce {
   /// This rank votes for a checkpoint after this step; the answer carries the vote to all ranks.
   bool save = false;
 
-  static constexpr message_traits traits{.replayed = true, .untold = 1};
+  static constexpr message_traits traits{.replayed = true, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(reduce, (), (head, rank, bucket, batches, stop, grad, save))
 
@@ -62,7 +62,7 @@ struct bucket_share {
   tensor grad;
   bool save = false;  ///< as in `reduce`
 
-  static constexpr message_traits traits{.via = plane::data, .untold = 1};
+  static constexpr message_traits traits{.via = plane::data, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(bucket_share, (), (head, rank, bucket, batches, stop, first, count, grad, save))
 
@@ -75,7 +75,7 @@ struct bucket_sum {
   tensor grad;
   bool save = false;  ///< some rank whose share the sender has votes for a checkpoint
 
-  static constexpr message_traits traits{.via = plane::data, .untold = 1};
+  static constexpr message_traits traits{.via = plane::data, .unrecorded = 1};
 };
 BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, stop, grad, save))
 
@@ -187,7 +187,7 @@ struct trained {
   double step_seconds = 0;
   double pass_seconds = 0;
 
-  static constexpr message_traits traits{.added = 3, .untold = 2};
+  static constexpr message_traits traits{.added = 3, .unrecorded = 2};
 };
 BOOST_DESCRIBE_STRUCT(trained, (),
                       (head, steps, stopped, dense, dense_digest, server_steps, step_seconds, pass_seconds))

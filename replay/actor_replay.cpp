@@ -77,9 +77,9 @@ class stage {
     if (auto problem = spawn()) return bad_input(std::move(*problem));
     for (const trace::event* input : inputs_) {
       if (!made_.difference.empty() || ended_) break;
-      const std::string words = words_of(*input);
-      if (before) before(input->id, words);
-      if (auto problem = give(*input)) return bad_input("{}: {}", words, *problem);
+      const std::string text = description_of(*input);
+      if (before) before(input->id, text);
+      if (auto problem = give(*input)) return bad_input("{}: {}", text, *problem);
       turn();
       ++made_.handled;
     }
@@ -93,7 +93,7 @@ class stage {
     caf::response_promise promise;
   };
 
-  std::string words_of(const trace::event& message) const {
+  std::string description_of(const trace::event& message) const {
     return fmt::format("step {}: {} ({})", message.step, recorded_.message_name(message.id),
                        recorded_.type_name(message.type));
   }
@@ -110,7 +110,7 @@ class stage {
       watch(system_.spawn(actors::parameter_server, recorded_.run, actor_ - actors::server_number(0)));
     } else if (name.starts_with("trainer ")) {
       watch(system_.spawn(actors::trainer, recorded_.run, actor_ - actors::trainer_number(0, servers), servers));
-      tell_peers();
+      send_peers();
     } else if (const auto its_part = part_of_group()) {
       const std::uint32_t parts = analysis::training_order(recorded_).parts();
       watch(system_.spawn(actors::allreduce_group, recorded_.run,
@@ -239,7 +239,7 @@ class stage {
     if (!message) return message.error().message;
     const auto promise = promises_.find(input.cause);
     if (promise == promises_.end()) {
-      made_.difference = fmt::format("{} was an answer, but the actor has not asked for it", words_of(input));
+      made_.difference = fmt::format("{} was an answer, but the actor has not asked for it", description_of(input));
       return std::nullopt;
     }
     owed_answer owed = std::move(promise->second);
@@ -261,7 +261,7 @@ class stage {
   }
 
   /// Gives the trainer the handles of the others, which it needs in a pipeline.
-  void tell_peers() {
+  void send_peers() {
     actors::trainer_peers peers;
     const std::uint32_t first = actors::trainer_number(0, count_of("server "));
     for (std::uint32_t number = first; number < first + count_of("trainer "); ++number)
@@ -321,13 +321,13 @@ class stage {
     if (held == contents_.end() || protocol::traits_v<Message>.diff == protocol::comparable::no) return id;
     ++made_.compared;
     const trace::content now = protocol::content_of(message, false);
-    std::string words = analysis::compare_parts(*held->second, now, "recorded", "now");
-    if (words.empty() && !has_times<Message> && held->second->fields_digest != now.fields_digest &&
+    std::string text = analysis::compare_parts(*held->second, now, "recorded", "now");
+    if (text.empty() && !has_times<Message> && held->second->fields_digest != now.fields_digest &&
         !lacks_new_fields(*held->second, message))
-      words = "fields differ";
-    if (!words.empty() && made_.difference.empty())
+      text = "fields differ";
+    if (!text.empty() && made_.difference.empty())
       made_.difference = fmt::format("step {}: {} to {}, recorded as {}: {}", message.head.step, type,
-                                     recorded_.actor_name(receiver), recorded_.message_name(id), words);
+                                     recorded_.actor_name(receiver), recorded_.message_name(id), text);
     return id;
   }
 
@@ -381,8 +381,8 @@ class stage {
 
 result<actor_replay_result> replay_actor(const trace::recording& from, std::uint16_t actor,
                                          const std::function<void(std::uint64_t, const std::string&)>& before) {
-  const actors::device_request wish = devices_in(from);
-  if (wish.trainers == actors::device_request::kind::cuda || wish.servers == actors::device_request::kind::cuda)
+  const actors::device_request devices = devices_in(from);
+  if (devices.trainers == actors::device_request::kind::cuda || devices.servers == actors::device_request::kind::cuda)
     return bad_input("the run was on CUDA devices: only the whole of it can be replayed, without --actor");
   return stage(from, actor).play(before);
 }

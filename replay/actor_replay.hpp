@@ -26,6 +26,6 @@ struct actor_replay_result {
 /// actor of another kind, or contents that were not recorded.
 result<actor_replay_result> replay_actor(
     const trace::recording& from, std::uint16_t actor,
-    const std::function<void(std::uint64_t id, const std::string& words)>& before = {});
+    const std::function<void(std::uint64_t id, const std::string& text)>& before = {});
 
 }  // namespace troupe::replay

@@ -28,7 +28,7 @@ std::string messages(std::uint64_t count) {
   return fmt::format("{} message{}", count_text(count), count == 1 ? "" : "s");
 }
 
-std::string words_of(const replay& again, const replay_order& order, const std::string& digest) {
+std::string description_of(const replay& again, const replay_order& order, const std::string& digest) {
   if (const std::string difference = again.difference(); !difference.empty())
     return fmt::format("{}\n{} before it came as recorded\n", difference, messages(again.handled()));
   if (!again.is_complete())

@@ -30,6 +30,6 @@ std::string messages(std::uint64_t count);
 bool is_same(const replay& again, const replay_order& order, const std::string& digest);
 
 /// Returns the outcome as text; `digest`: of the weights.
-std::string words_of(const replay& again, const replay_order& order, const std::string& digest);
+std::string description_of(const replay& again, const replay_order& order, const std::string& digest);
 
 }  // namespace troupe::replay

@@ -15,10 +15,10 @@ namespace troupe::replay {
 namespace {
 
 /// Ends the actor, and with it the run, before it handles another message.
-void end_with(const caf::actor_addr& who, std::string words) {
+void end_with(const caf::actor_addr& who, std::string text) {
   if (auto actor = caf::actor_cast<caf::actor>(who))
     caf::anon_send<caf::message_priority::high>(
-        actor, caf::exit_msg{nullptr, protocol::make_failure(protocol::errc::wrong_context, std::move(words))});
+        actor, caf::exit_msg{nullptr, protocol::make_failure(protocol::errc::wrong_context, std::move(text))});
 }
 
 }  // namespace
@@ -59,11 +59,12 @@ bool replayed_actor::may_handle(const msg::header& head, std::uint16_t type) {
   const std::size_t come = come_[key.sender]++;
   if (come >= of_sender.size()) {
     if (all_.order_.is_whole)
-      all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.words_of(key)));
+      all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.description_of(key)));
     return false;  // it comes after the end of the recording
   }
   if (const actors::replay_key& recorded = (*expected_)[of_sender[come]].key; recorded != key) {
-    all_.differs(self_, fmt::format("{} came where {} is recorded", all_.words_of(key), all_.words_of(recorded)));
+    all_.differs(self_,
+                 fmt::format("{} came where {} is recorded", all_.description_of(key), all_.description_of(recorded)));
     return false;
   }
   if (released_ != 0 || (*expected_)[ordered_[next_]].key != key) return false;
@@ -89,7 +90,7 @@ void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::u
   const auto found = by_key_.find(key);
   if (found == by_key_.end() || found->second.next == found->second.places.size()) {
     if (all_.order_.is_whole)
-      all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.words_of(key)));
+      all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.description_of(key)));
     return;
   }
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
@@ -98,19 +99,19 @@ void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::u
     const protocol::message_traits& traits = protocol::traits_by_id(type);
     const bool with_fields = !traits.by_bucket || (all_.order_.is_whole && traits.diff == protocol::comparable::whole);
     const std::uint64_t digest = recorded.held->fields_digest;
-    std::string words = analysis::compare_parts(*recorded.held, now, "recorded", "now");
-    if (words.empty() && with_fields && digest != now.fields_digest)
-      words = fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", digest, now.fields_digest);
-    if (!words.empty())
-      return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.words_of(key),
-                                             all_.recorded_.message_name(recorded.id), words));
+    std::string text = analysis::compare_parts(*recorded.held, now, "recorded", "now");
+    if (text.empty() && with_fields && digest != now.fields_digest)
+      text = fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", digest, now.fields_digest);
+    if (!text.empty())
+      return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.description_of(key),
+                                             all_.recorded_.message_name(recorded.id), text));
   }
   all_.count(self_, recorded.held != nullptr);
 }
 
 std::string replayed_actor::waits_for() const {
   const std::size_t next = next_;
-  return next < ordered_.size() ? all_.words_of((*expected_)[ordered_[next]].key) : "";
+  return next < ordered_.size() ? all_.description_of((*expected_)[ordered_[next]].key) : "";
 }
 
 // -- all of them ----------------------------------------------------------------------
@@ -127,19 +128,19 @@ replayed_actor* replay::find(std::uint32_t actor) {
   return found == actors_.end() ? nullptr : found->second.get();
 }
 
-std::string replay::words_of(const actors::replay_key& key) const {
+std::string replay::description_of(const actors::replay_key& key) const {
   const std::string bucket = protocol::traits_by_id(key.type).by_bucket ? fmt::format(", bucket {}", key.bucket) : "";
   return fmt::format("step {}{}: {} from {} to {}", key.step, bucket, protocol::message_name(key.type),
                      recorded_.actor_name(key.sender), recorded_.actor_name(key.receiver));
 }
 
-void replay::differs(const caf::actor_addr& noticed, std::string words) {
+void replay::differs(const caf::actor_addr& noticed, std::string text) {
   {
     const std::lock_guard lock(mutex_);
     if (!difference_.empty()) return;
-    difference_ = words;
+    difference_ = text;
   }
-  end_with(noticed, std::move(words));
+  end_with(noticed, std::move(text));
 }
 
 void replay::count(const caf::actor_addr& self, bool has_content) {
@@ -150,17 +151,17 @@ void replay::count(const caf::actor_addr& self, bool has_content) {
 }
 
 void replay::give_up() {
-  std::string words = "no further message comes";
+  std::string text = "no further message comes";
   caf::actor_addr anybody;
   for (const auto& [number, one] : actors_) {
     const std::string missing = one->waits_for();
     const std::lock_guard lock(mutex_);
     if (one->self_) anybody = one->self_;
     if (missing.empty()) continue;
-    words = fmt::format("{} does not come", missing);
+    text = fmt::format("{} does not come", missing);
     break;
   }
-  differs(anybody, std::move(words));
+  differs(anybody, std::move(text));
 }
 
 std::string replay::difference() const {

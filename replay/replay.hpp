@@ -90,9 +90,9 @@ class replay final : public actors::replay_control {
   friend class replayed_actor;
 
   /// Ends actor `noticed`, and with it the run. Keeps the first text only.
-  void differs(const caf::actor_addr& noticed, std::string words);
+  void differs(const caf::actor_addr& noticed, std::string text);
   void count(const caf::actor_addr& self, bool has_content);
-  std::string words_of(const actors::replay_key& key) const;
+  std::string description_of(const actors::replay_key& key) const;
 
   const replay_order& order_;
   const trace::recording& recorded_;

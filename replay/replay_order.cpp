@@ -105,16 +105,16 @@ std::optional<std::string> find_missing(const trace::recording& of, const replay
 
 actors::device_request devices_in(const trace::recording& of) {
   using kind = actors::device_request::kind;
-  actors::device_request wish{kind::cpu, kind::cpu, {}};
-  const auto* told = metadata_of(of, "devices").if_object();
-  if (told == nullptr) return wish;
-  if (value_of(*told, "trainers") == true) wish.trainers = kind::cuda;
-  if (value_of(*told, "servers") == true) wish.servers = kind::cuda;
-  if (const auto* numbers = value_of(*told, "numbers").if_array())
+  actors::device_request request{kind::cpu, kind::cpu, {}};
+  const auto* reported = metadata_of(of, "devices").if_object();
+  if (reported == nullptr) return request;
+  if (value_of(*reported, "trainers") == true) request.trainers = kind::cuda;
+  if (value_of(*reported, "servers") == true) request.servers = kind::cuda;
+  if (const auto* numbers = value_of(*reported, "numbers").if_array())
     for (const auto& one : *numbers)
       if (one.is_int64() && one.get_int64() >= 0 && one.get_int64() < 1024)
-        wish.numbers.push_back(static_cast<int>(one.get_int64()));
-  return wish;
+        request.numbers.push_back(static_cast<int>(one.get_int64()));
+  return request;
 }
 
 bool is_client(const trace::recording& from, std::uint16_t actor) {

@@ -16,7 +16,7 @@ namespace troupe::trace {
 namespace {
 
 /// An attempt as one file describes it.
-struct told_attempt {
+struct attempt_metadata {
   std::string supervised;
   std::uint64_t number = 0;
   std::string lost;
@@ -30,7 +30,7 @@ std::optional<std::uint64_t> count_in(const boost::json::object& about, std::str
   return static_cast<std::uint64_t>(found->get_int64());
 }
 
-std::optional<told_attempt> told_in(const boost::json::object& metadata) {
+std::optional<attempt_metadata> attempt_in(const boost::json::object& metadata) {
   const auto* found = metadata.if_contains(attempt_key);
   if (found == nullptr || !found->is_object()) return std::nullopt;
   const boost::json::object& about = found->get_object();
@@ -38,9 +38,9 @@ std::optional<told_attempt> told_in(const boost::json::object& metadata) {
   const auto* lost = about.if_contains("lost");
   const std::uint64_t number = count_in(about, "number").value_or(0);
   if (supervised == nullptr || !supervised->is_string() || number == 0) return std::nullopt;
-  return told_attempt{std::string(supervised->get_string()), number,
-                      lost != nullptr && lost->is_string() ? harmless(lost->get_string()) : std::string(),
-                      count_in(about, "redone").value_or(0), count_in(about, "from_step")};
+  return attempt_metadata{std::string(supervised->get_string()), number,
+                          lost != nullptr && lost->is_string() ? harmless(lost->get_string()) : std::string(),
+                          count_in(about, "redone").value_or(0), count_in(about, "from_step")};
 }
 
 /// Returns the run of the attempt to read: the one named, or the newest.
@@ -78,14 +78,14 @@ std::vector<attempt_info> attempts_in(const std::vector<trace_file>& files) {
     attempt_info& one = by_run[file.run];
     one.run = file.run;
     for (const board_row& row : file.board) one.last_step = std::max(one.last_step, row.step);
-    auto told = told_in(file.metadata);
-    if (!told) continue;
-    if (supervised && *supervised != told->supervised) return {};
-    supervised = std::move(told->supervised);
-    one.number = told->number;
-    one.redone = told->redone;
-    one.from_step = told->from_step;
-    lost[told->number] = std::move(told->lost);
+    auto reported = attempt_in(file.metadata);
+    if (!reported) continue;
+    if (supervised && *supervised != reported->supervised) return {};
+    supervised = std::move(reported->supervised);
+    one.number = reported->number;
+    one.redone = reported->redone;
+    one.from_step = reported->from_step;
+    lost[reported->number] = std::move(reported->lost);
   }
   std::vector<attempt_info> all;
   for (auto& [run, one] : by_run) {
@@ -114,10 +114,10 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, const std
     return std::ranges::max_element(files, {},
                                     [](const trace_file& file) { return file.run == 0 ? 0 : file.begin.realtime_ns; })
         ->run;
-  std::string words;
+  std::string text;
   for (const auto& [run, count] : runs)
-    words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
-  return bad_input("these files are of {} runs: {}; name one by --run", runs.size(), words);
+    text += fmt::format("{}{} ({} file{})", text.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
+  return bad_input("these files are of {} runs: {}; name one by --run", runs.size(), text);
 }
 
 }  // namespace troupe::trace

@@ -37,7 +37,7 @@ result<ring_follower> ring_follower::open(const std::filesystem::path& file, mem
   struct stat about {};
   const std::uint64_t size = ::fstat(made.file_.number(), &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
   const std::uint64_t there = size > made.chunks_begin_ ? (size - made.chunks_begin_) / chunk_bytes : 0;
-  made.chunks_ = std::max<std::uint64_t>(std::min(head.chunk_room, there), 1);
+  made.chunks_ = std::max<std::uint64_t>(std::min(head.chunk_capacity, there), 1);
   return made;
 }
 

@@ -205,22 +205,23 @@ class reader {
   /// has been claimed since, so any later record is in another chunk.
   void find_gaps(const one_process& one, process_info& to, std::size_t host) const {
     const std::uint64_t taken = std::max(one.newest->next_chunk, one.chunks.empty() ? 0 : one.chunks.rbegin()->first);
-    std::uint64_t room = 0;
-    for (const trace_file& file : one.files) room = std::max(room, file.chunk_room);
-    const bool has_ring = room > 0;
+    std::uint64_t capacity = 0;
+    for (const trace_file& file : one.files) capacity = std::max(capacity, file.chunk_capacity);
+    const bool has_ring = capacity > 0;
     if (const auto* chunks = one.newest->metadata.if_contains("ring_chunks"); chunks != nullptr && chunks->is_int64())
-      room = std::max<std::uint64_t>(room, static_cast<std::uint64_t>(std::max<std::int64_t>(0, chunks->get_int64())));
+      capacity =
+          std::max<std::uint64_t>(capacity, static_cast<std::uint64_t>(std::max<std::int64_t>(0, chunks->get_int64())));
     // Of the last chunks that fit in a ring, a missing one was claimed but not begun.
-    const std::uint64_t last = has_ring ? taken - std::min(taken, room) : taken;
+    const std::uint64_t last = has_ring ? taken - std::min(taken, capacity) : taken;
     const auto beyond = one.chunks.upper_bound(last);
     const auto there = static_cast<std::uint64_t>(std::distance(one.chunks.begin(), beyond));
     to.overwritten = (last - std::min(last, there)) * records_per_chunk;
     if (to.overwritten == 0) return;
     std::uint64_t missing = last;
     while (one.chunks.contains(missing)) --missing;
-    const auto safe = one.chunks.upper_bound(missing + room / 2);
-    to.complete_from = room == 0 || safe == one.chunks.end() ? std::numeric_limits<nanoseconds>::max()
-                                                             : time(host, safe->second->begin.ticks);
+    const auto safe = one.chunks.upper_bound(missing + capacity / 2);
+    to.complete_from = capacity == 0 || safe == one.chunks.end() ? std::numeric_limits<nanoseconds>::max()
+                                                                 : time(host, safe->second->begin.ticks);
   }
 
   void see_alive(const trace_file& from, process_info& to) {

@@ -45,12 +45,12 @@ tick_clock::tick_clock(std::vector<clock_sample> samples, double ticks_per_secon
   const auto lateness = [&](const clock_sample& s) {
     return s.monotonic_ns - after(first.monotonic_ns, first.ticks, s.ticks, ns_per_tick_);
   };
-  std::int64_t stretch = -1;
+  std::int64_t period = -1;
   std::int64_t best = 0;
   for (const clock_sample& s : samples) {
     const std::int64_t mine = (s.monotonic_ns - first.monotonic_ns) / long_enough_ns;
-    if (mine != stretch) {
-      stretch = mine;
+    if (mine != period) {
+      period = mine;
       knots_.push_back({s.ticks, s.monotonic_ns});
       best = lateness(s);
     } else if (lateness(s) < best) {

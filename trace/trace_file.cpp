@@ -140,7 +140,7 @@ void read_ring(std::string_view bytes, std::uint32_t entries, std::uint64_t chun
   read_board(bytes.substr(at, entries * board_entry_bytes), to, budget);
   at = (at + entries * board_entry_bytes + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
   to.chunks_begin = at;
-  to.chunk_room = chunks;
+  to.chunk_capacity = chunks;
   const std::uint64_t there = at < bytes.size() ? (bytes.size() - at) / chunk_bytes : 0;
   if (there < chunks)
     to.warnings.push_back(fmt::format("{}: is cut off: {} of its {} chunks of records are missing", to.path.string(),

@@ -69,8 +69,8 @@ struct trace_file : recorded_process {
   std::uint64_t run = 0;
   std::uint64_t next_chunk = 0;
   std::uint64_t chunks_lost = 0;
-  std::uint64_t chunks_begin = 0;  ///< ring: the first byte of its chunks
-  std::uint64_t chunk_room = 0;    ///< ring: how many chunks it has room for
+  std::uint64_t chunks_begin = 0;    ///< ring: the first byte of its chunks
+  std::uint64_t chunk_capacity = 0;  ///< ring: how many chunks it has room for
   clock_sample begin;
   clock_sample seen;            ///< in a copy of a ring that was being written: when copying began; else zeros
   std::uint64_t read_from = 0;  ///< ticks, when reading it began: it has all that was recorded before; 0: unknown

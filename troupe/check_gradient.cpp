@@ -94,8 +94,8 @@ class checked_module {
     std::vector<float> of_parameters = {};
   };
 
-  [[noreturn]] void fail(const std::string& words) const {
-    throw error(error_kind::input, fmt::format("{}: {}", module_.type(), words));
+  [[noreturn]] void fail(const std::string& text) const {
+    throw error(error_kind::input, fmt::format("{}: {}", module_.type(), text));
   }
 
   /// Runs forward, then `use(pass, numbers)`, which runs backward.

@@ -20,11 +20,11 @@ namespace troupe {
 namespace {
 
 /// Describes a member on a server, for errors; empty for a replica.
-std::string words_of(const runtime::trained& member) {
+std::string description_of(const runtime::trained& member) {
   if (const auto* table = std::get_if<std::shared_ptr<const runtime::remote_table>>(&member))
-    return (*table)->reference()->words();
+    return (*table)->reference()->description();
   const auto* module = std::get_if<std::shared_ptr<const runtime::reference>>(&member);
-  return module != nullptr ? (*module)->words() : "";
+  return module != nullptr ? (*module)->description() : "";
 }
 
 /// Returns the chosen optimizer for this kind of parameters. Throws `error` if the choice is invalid.
@@ -61,9 +61,9 @@ void distributed_optimizer::add_members(const optimizer_choice& choice, const st
   for (const runtime::trained& one : members) {
     if (std::visit([](const auto& what) { return what == nullptr; }, one))
       throw error(error_kind::input, "distributed_optimizer: a handle of no module");
-    if (std::ranges::find(all, one) != all.end() && !words_of(one).empty())
+    if (std::ranges::find(all, one) != all.end() && !description_of(one).empty())
       throw error(error_kind::input,
-                  fmt::format("distributed_optimizer: {} is there twice; name each member once", words_of(one)));
+                  fmt::format("distributed_optimizer: {} is there twice; name each member once", description_of(one)));
     all.push_back(one);
   }
   using table = std::shared_ptr<const runtime::remote_table>;
@@ -75,20 +75,20 @@ void distributed_optimizer::add_members(const optimizer_choice& choice, const st
       if (const auto* of = std::get_if<table>(&one); of != nullptr && (*of)->split() == model::table_split::columns)
         throw error(error_kind::input,
                     fmt::format("{}: needs whole rows, which table_split::columns of {} cuts; use adagrad, or rows",
-                                choice.name, words_of(one)));
+                                choice.name, description_of(one)));
   const std::string schedule = choice.lr_schedule == "constant" ? "" : " and lr_schedule " + choice.lr_schedule;
-  auto words = std::make_shared<runtime::optimizer_words>(words_ ? *words_ : runtime::optimizer_words());
-  runtime::add_words(*words, members, fmt::format("{} with lr {}{}", model::full_text(spec), choice.lr, schedule));
+  auto text = std::make_shared<runtime::optimizer_text>(text_ ? *text_ : runtime::optimizer_text());
+  runtime::add_text(*text, members, fmt::format("{} with lr {}{}", model::full_text(spec), choice.lr, schedule));
   const bool has_options = choice.options.index() > 0;
   runtime::trainer_runtime::current().set_optimizer(spec, has_options ? model::full_text(spec) : choice.name, members);
   members_ = std::move(all);
-  words_ = std::move(words);
+  text_ = std::move(text);
 }
 
 future<> distributed_optimizer::step(context& with, source_location at) const {
-  if (words_ == nullptr) throw error(error_kind::input, "an optimizer step of an optimizer that has been moved away");
+  if (text_ == nullptr) throw error(error_kind::input, "an optimizer step of an optimizer that has been moved away");
   with.tape().owner().communicator().set_place(at);
-  return with.tape().owner().take_step(with.tape(), members_, *words_);
+  return with.tape().owner().take_step(with.tape(), members_, *text_);
 }
 
 }  // namespace troupe

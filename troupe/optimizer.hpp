@@ -20,7 +20,7 @@ namespace troupe {
 struct optimizer_choice;
 
 namespace runtime {
-struct optimizer_words;
+struct optimizer_text;
 }
 
 /// Stochastic gradient descent, with PyTorch's momentum and weight decay.
@@ -110,7 +110,7 @@ class distributed_optimizer {
   void add_members(const optimizer_choice& choice, const std::vector<runtime::trained>& members);
 
   std::vector<runtime::trained> members_;
-  std::shared_ptr<runtime::optimizer_words> words_;  ///< shown to the other trainers
+  std::shared_ptr<runtime::optimizer_text> text_;  ///< shown to the other trainers
 };
 
 }  // namespace troupe

@@ -8,9 +8,9 @@
 #include "troupe/remote_server.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/module_plans.hpp"
+#include "troupe/runtime/module_service.hpp"
 #include "troupe/runtime/remote_pass.hpp"
 #include "troupe/runtime/remote_table.hpp"
-#include "troupe/runtime/server_desk.hpp"
 #include "troupe/runtime/table_parts.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
@@ -134,7 +134,7 @@ future<> remote_handle::load_state_dict(const named_tensors& state) const {
   const auto order_of = [whom = reference_, deadline = deadline_, place,
                          parts = runtime::cut_state(*reference_, state)](const char* method, std::size_t shard) {
     auto order = about(whom, method, deadline, shard);
-    detail::pack(order.arguments, whom->words("load_state_dict"));
+    detail::pack(order.arguments, whom->description("load_state_dict"));
     detail::pack(order.arguments, static_cast<std::uint8_t>(place));
     detail::pack(order.arguments, parts[shard]);
     return order;
@@ -178,7 +178,7 @@ void remote_handle::call_by_name(const std::string& method, detail::packed argum
 
 void remote_handle::not_described() const {
   throw error(error_kind::input, fmt::format("{}: a method that its describe does not add",
-                                             reference_ ? reference_->words() : "a handle of no module"));
+                                             reference_ ? reference_->description() : "a handle of no module"));
 }
 
 // -- modules of networks --------------------------------------------------------------

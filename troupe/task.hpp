@@ -44,7 +44,7 @@ class task_promise_base {
 
   void unhandled_exception() noexcept { thrown_ = std::current_exception(); }
 
-  void go_on_with(std::coroutine_handle<> next) { next_ = next; }
+  void continue_with(std::coroutine_handle<> next) { next_ = next; }
   /// Returns whether it had been awaited before.
   bool mark_awaited() { return std::exchange(is_awaited_, true); }
   void rethrow() const {
@@ -105,7 +105,7 @@ class [[nodiscard]] task {
     explicit awaiter(std::coroutine_handle<promise_type> frame) : frame_(frame) {}
     bool await_ready() const { return false; }
     std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) {
-      frame_.promise().go_on_with(awaiting);
+      frame_.promise().continue_with(awaiting);
       return frame_;
     }
     T await_resume() { return frame_.promise().take(); }

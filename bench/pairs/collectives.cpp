@@ -19,7 +19,7 @@ task<> reduce(trainer me, std::int64_t bytes) {
     watch.at(i);
     co_await all.all_reduce(x);
   }
-  if (me.rank() == 0) tell("all_reduce:" + std::to_string(bytes), watch.each());
+  if (me.rank() == 0) report("all_reduce:" + std::to_string(bytes), watch.each());
 }
 
 void measure(int argc, char** argv) {

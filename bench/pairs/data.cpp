@@ -22,7 +22,7 @@ task<> read_epochs(trainer me) {
     for (const auto& batch : sampler.epoch(static_cast<std::uint64_t>(i + 1))) rows += batch.size();
     if (rows != 500'000) throw error(error_kind::run, "the sampler has lost rows");
   }
-  if (me.rank() == 0) tell("sampler", watch.each());
+  if (me.rank() == 0) report("sampler", watch.each());
   co_await me.group().barrier();
 }
 
@@ -35,7 +35,7 @@ task<> keep_state(trainer me) {
     save_safetensors(file, model.state_dict());
     model.load_state_dict(load_safetensors(file));
   }
-  tell("state", watch.each());
+  report("state", watch.each());
   std::remove(file);
   co_return;
 }

@@ -27,7 +27,7 @@ task<> call(trainer, remote_module<callee> server) {
     watch.at(i);
     co_await server.call(&callee::nothing);
   }
-  tell("call", watch.each());
+  report("call", watch.each());
 }
 
 task<> forward(trainer, remote_module<nn::embedding_bag> table) {
@@ -40,7 +40,7 @@ task<> forward(trainer, remote_module<nn::embedding_bag> table) {
     watch.at(i);
     co_await table.rows(indices, offsets);
   }
-  tell("forward", watch.each());
+  report("forward", watch.each());
 }
 
 void measure(int argc, char** argv) {

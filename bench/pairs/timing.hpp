@@ -28,7 +28,7 @@ class stopwatch {
   clock::time_point begin_;
 };
 
-inline void tell(const std::string& what, double microseconds) {
+inline void report(const std::string& what, double microseconds) {
   std::printf("%s %.3f\n", what.c_str(), microseconds);
   std::fflush(stdout);
 }

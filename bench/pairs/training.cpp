@@ -37,7 +37,7 @@ task<> train_network(trainer me, std::size_t parts) {
     }
     co_await optimizer.step(context);
   }
-  if (me.rank() == 0) tell(parts == 1 ? "ddp" : "no_sync", watch.each());
+  if (me.rank() == 0) report(parts == 1 ? "ddp" : "no_sync", watch.each());
 }
 
 task<> train_hybrid(trainer me, remote_module<nn::embedding_bag> embedding) {
@@ -56,7 +56,7 @@ task<> train_hybrid(trainer me, remote_module<nn::embedding_bag> embedding) {
       co_await optimizer.step(context);
     }
   }
-  if (me.rank() == 0) tell("hybrid", watch.each() / 10);
+  if (me.rank() == 0) report("hybrid", watch.each() / 10);
 }
 
 void measure(int argc, char** argv) {

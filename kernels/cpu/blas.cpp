@@ -51,8 +51,8 @@ struct library {
     }
     if (sgemm == nullptr || corename == nullptr || config == nullptr || take_buffer == nullptr ||
         give_buffer == nullptr) {
-      const char* words = dlerror();
-      error = std::string("OpenBLAS could not be loaded: ") + (words != nullptr ? words : "unknown error");
+      const char* text = dlerror();
+      error = std::string("OpenBLAS could not be loaded: ") + (text != nullptr ? text : "unknown error");
     }
   }
 };

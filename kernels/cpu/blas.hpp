@@ -20,7 +20,7 @@ void blas_product(factor_form a_form, factor_form b_form, std::size_t m, std::si
 
 /// Reserves OpenBLAS's memory for up to `count` concurrent products, as long as `room` bytes of address space stay
 /// free. Returns how many products may run at once; further ones wait. 0: none fits.
-std::size_t reserve_products(std::size_t count, std::size_t room);
+std::size_t reserve_products(std::size_t count, std::size_t space);
 
 /// Returns OpenBLAS's name for the kernels that it uses; empty if it cannot be loaded.
 const char* blas_kernels();

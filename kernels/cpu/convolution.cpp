@@ -35,7 +35,7 @@ struct convolution {
 /// Memory that grows and is reused. Its content is not kept.
 class scratch_numbers {
  public:
-  float* room(std::size_t count) {
+  float* buffer(std::size_t count) {
     if (count > count_) {
       numbers_ = hwy::AllocateAligned<float>(count);
       if (!numbers_) throw std::bad_alloc();
@@ -135,15 +135,15 @@ struct image_form {
 /// Returns x with the channels last, in `scratch` if they are not.
 float* channels_last(const image_form& form, const float* x, scratch_numbers& scratch) {
   if (form.same()) return const_cast<float*>(x);  // oneDNN's handles are not const; it only reads
-  float* const to = scratch.room(form.count());
+  float* const to = scratch.buffer(form.count());
   const std::size_t step = form.channels * form.area;
   for (std::size_t b = 0; b < form.batch; ++b) transpose(form.channels, form.area, x + b * step, to + b * step);
   return to;
 }
 
 /// Returns the address for a primitive's result, which `store_channels_first` copies to y.
-float* result_room(const image_form& form, float* y, scratch_numbers& scratch) {
-  return form.same() ? y : scratch.room(form.count());
+float* result_buffer(const image_form& form, float* y, scratch_numbers& scratch) {
+  return form.same() ? y : scratch.buffer(form.count());
 }
 
 void store_channels_first(const image_form& form, const float* from, float* y) {
@@ -167,12 +167,12 @@ void set_weight(convolution_state& with, convolution& to, const conv2d_shape& s,
     to.weight.set_data_handle(plain.get_data_handle());
     return;
   }
-  to.weight.set_data_handle(with.weight.room(numbers_of(to.weight)));
+  to.weight.set_data_handle(with.weight.buffer(numbers_of(to.weight)));
   dnnl::reorder(plain, to.weight).execute(with.stream, plain, to.weight);
 }
 
 void run(convolution_state& with, convolution& what, const std::unordered_map<int, memory>& arguments) {
-  what.scratchpad.set_data_handle(with.scratchpad.room(numbers_of(what.scratchpad)));
+  what.scratchpad.set_data_handle(with.scratchpad.buffer(numbers_of(what.scratchpad)));
   what.primitive.execute(with.stream, arguments);
   with.stream.wait();
 }
@@ -188,7 +188,7 @@ void cpu_stream::conv2d_forward(const conv2d_shape& shape, std::size_t batch, co
   set_weight(with, c, shape, weight);
   c.x.set_data_handle(channels_last(x_form(shape, batch), x, with.x));
   c.bias.set_data_handle(const_cast<float*>(bias));  // read only
-  float* const result = result_room(out, y, with.y);
+  float* const result = result_buffer(out, y, with.y);
   c.y.set_data_handle(result);
   run(with, c,
       {{DNNL_ARG_SRC, c.x},
@@ -211,7 +211,7 @@ void cpu_stream::conv2d_backward_input(const conv2d_shape& shape, std::size_t ba
   convolution& c = find_convolution(with, {shape, batch, prop_kind::backward_data, false});
   set_weight(with, c, shape, weight);
   c.y.set_data_handle(channels_last(out, grad_y, with.y));
-  float* const result = result_room(in, grad_x, with.x);
+  float* const result = result_buffer(in, grad_x, with.x);
   c.x.set_data_handle(result);
   run(with, c,
       {{DNNL_ARG_DIFF_DST, c.y},
@@ -236,7 +236,7 @@ void cpu_stream::conv2d_backward_parameters(const conv2d_shape& shape, std::size
   c.bias.set_data_handle(grad_bias);
   memory plain(plain_weight(shape), engine(), grad_weight);
   const bool is_plain = c.weight.get_desc() == plain.get_desc();
-  c.weight.set_data_handle(is_plain ? grad_weight : with.weight.room(numbers_of(c.weight)));
+  c.weight.set_data_handle(is_plain ? grad_weight : with.weight.buffer(numbers_of(c.weight)));
   run(with, c,
       {{DNNL_ARG_SRC, c.x},
        {DNNL_ARG_DIFF_DST, c.y},

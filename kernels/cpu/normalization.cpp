@@ -41,7 +41,7 @@ namespace {
 
 /// Sets out[k] to the sum of term k over [0, count). `terms(d, at, out)` sets the vectors of terms at `at`.
 template <std::size_t Sums, class Terms>
-HWY_INLINE void sum_stretch(std::size_t count, const Terms& terms, float (&out)[Sums]) {
+HWY_INLINE void sum_block(std::size_t count, const Terms& terms, float (&out)[Sums]) {
   constexpr std::size_t unrolled = 4;
   const hn::CappedTag<float, full_lanes> full;
   using vector = hn::Vec<decltype(full)>;
@@ -148,16 +148,16 @@ template <std::size_t Sums, class Terms>
 HWY_INLINE void sum_channels(const channel_block& block, const Terms& terms, double (&sums)[Sums][channels_of_block]) {
   for (auto& of_term : sums) std::fill_n(of_term, block.count, 0.0);
   if (block.shape.area == 1) {
-    constexpr std::size_t stretch = 256;  // samples that are summed in float32
-    for (std::size_t begin = 0; begin < block.shape.batch; begin += stretch)
-      add_columns_of(block, begin, std::min(begin + stretch, block.shape.batch), terms, sums);
+    constexpr std::size_t block_samples = 256;  // samples that are summed in float32
+    for (std::size_t begin = 0; begin < block.shape.batch; begin += block_samples)
+      add_columns_of(block, begin, std::min(begin + block_samples, block.shape.batch), terms, sums);
     return;
   }
   for (std::size_t b = 0; b < block.shape.batch; ++b) {
     for (std::size_t c = 0; c < block.count; ++c) {
       const std::size_t place = block.place(b, c);
       float of_sample[Sums];
-      sum_stretch(
+      sum_block(
           block.shape.area,
           [&](auto d, std::size_t i, auto& out) HWY_ATTR {
             terms(
@@ -254,11 +254,11 @@ void normalize_gradient(const channels_shape& shape, const float* x, const chann
 void normalize_row(std::size_t width, const float* x, float eps, const float* weight, const float* bias, float& mean,
                    float& inverse, float* y) {
   float sum[1];
-  sum_stretch(
+  sum_block(
       width, [&](auto d, std::size_t i, auto& out) HWY_ATTR { out[0] = hn::LoadU(d, x + i); }, sum);
   mean = sum[0] / static_cast<float>(width);
   const float center = mean;
-  sum_stretch(
+  sum_block(
       width,
       [&](auto d, std::size_t i, auto& out) HWY_ATTR {
         const auto deviation = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, center));
@@ -286,7 +286,7 @@ void rows_gradient(std::size_t rows, std::size_t width, const float* x, const fl
       return hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean[r])), hn::Set(d, inverse[r]));
     };
     float sums[2];
-    sum_stretch(
+    sum_block(
         width,
         [&](auto d, std::size_t i, auto& out) HWY_ATTR {
           out[0] = hn::Mul(hn::LoadU(d, grad_y + i), hn::LoadU(d, weight + i));

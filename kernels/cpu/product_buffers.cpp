@@ -18,16 +18,16 @@ no_product_memory::no_product_memory()
                          " MiB of address space for each thread that multiplies, and the limits of this process "
                          "(ulimit -v, ulimit -d, vm.overcommit_memory) leave no room for one; raise them") {}
 
-std::size_t product_buffers::reserve(std::size_t wanted, std::size_t room) {
+std::size_t product_buffers::reserve(std::size_t wanted, std::size_t buffer) {
   std::unique_lock lock(mutex_);
-  if (wanted > count_) grow(lock, wanted, room);
+  if (wanted > count_) grow(lock, wanted, buffer);
   return count_;
 }
 
 void product_buffers::begin() {
   std::unique_lock lock(mutex_);
   // That much stays free for what other threads allocate meanwhile.
-  if (free_ == 0 && count_ < buffers_max && has_room_(2 * bytes)) grow(lock, count_ + 1, bytes);
+  if (free_ == 0 && count_ < buffers_max && has_memory_(2 * bytes)) grow(lock, count_ + 1, bytes);
   if (count_ == 0) throw no_product_memory();
   changed_.wait(lock, [this] { return free_ > 0 && !grows_; });
   --free_;
@@ -41,12 +41,12 @@ void product_buffers::end() {
 
 /// OpenBLAS hands out any unused buffer, and makes a new one only if all are in use. So it certainly makes new ones
 /// only while no product runs.
-void product_buffers::grow(std::unique_lock<std::mutex>& lock, std::size_t wanted, std::size_t room) {
+void product_buffers::grow(std::unique_lock<std::mutex>& lock, std::size_t wanted, std::size_t buffer) {
   changed_.wait(lock, [this] { return !grows_; });
   grows_ = true;
   changed_.wait(lock, [this] { return free_ == count_; });
   std::vector<void*> taken;
-  while (taken.size() < std::min(wanted, buffers_max) && (taken.size() < count_ || has_room_(bytes + room)))
+  while (taken.size() < std::min(wanted, buffers_max) && (taken.size() < count_ || has_memory_(bytes + buffer)))
     taken.push_back(take_(0));
   for (void* const one : taken) give_(one);
   count_ = std::max(count_, taken.size());

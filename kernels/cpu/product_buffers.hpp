@@ -23,11 +23,11 @@ class product_buffers {
 
   /// `take` and `give` are OpenBLAS's; `has_room` returns whether the system can provide that many bytes.
   product_buffers(void* (*take)(int), void (*give)(void*), bool (*has_room)(std::size_t))
-      : take_(take), give_(give), has_room_(has_room) {}
+      : take_(take), give_(give), has_memory_(has_room) {}
 
   /// Makes buffers for up to `wanted` concurrent products, as long as `room` bytes stay free. Returns the number of
   /// buffers.
-  std::size_t reserve(std::size_t wanted, std::size_t room);
+  std::size_t reserve(std::size_t wanted, std::size_t buffer);
 
   /// A running product.
   class use {
@@ -45,11 +45,11 @@ class product_buffers {
  private:
   void begin();
   void end();
-  void grow(std::unique_lock<std::mutex>& lock, std::size_t wanted, std::size_t room);
+  void grow(std::unique_lock<std::mutex>& lock, std::size_t wanted, std::size_t buffer);
 
   void* (*take_)(int);
   void (*give_)(void*);
-  bool (*has_room_)(std::size_t);
+  bool (*has_memory_)(std::size_t);
 
   std::mutex mutex_;
   std::condition_variable changed_;

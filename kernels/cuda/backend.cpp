@@ -26,9 +26,9 @@ void check_begun(ncclResult_t code, const char* call, int device = current_devic
   try {
     check(code, call, device);
   } catch (const device_error& error) {
-    const std::string words = ncclGetLastError(nullptr);
-    if (words.empty()) throw;
-    throw device_error(std::string(error.what()) + " (NCCL: " + words + ")", error.why());
+    const std::string text = ncclGetLastError(nullptr);
+    if (text.empty()) throw;
+    throw device_error(std::string(error.what()) + " (NCCL: " + text + ")", error.why());
   }
 }
 

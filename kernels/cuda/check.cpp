@@ -97,19 +97,19 @@ void check(cudaError_t code, const char* call, int device) {
   fail(device, call, cudaGetErrorString(code), cuda_errors, code);
 }
 
-std::string cuda_words() {
+std::string cuda_error_text() {
   const cudaError_t code = cudaGetLastError();
   return code == cudaSuccess ? std::string() : std::string(" (CUDA: ") + cudaGetErrorString(code) + ")";
 }
 
 void check(cublasStatus_t code, const char* call) {
   if (code == CUBLAS_STATUS_SUCCESS) return;
-  fail(current_device(), call, cublasLtGetStatusString(code) + cuda_words(), cublas_errors, code);
+  fail(current_device(), call, cublasLtGetStatusString(code) + cuda_error_text(), cublas_errors, code);
 }
 
 void check(ncclResult_t code, const char* call, int device) {
   if (code == ncclSuccess || code == ncclInProgress) return;
-  fail(device, call, ncclGetErrorString(code) + cuda_words(), nccl_errors, code);
+  fail(device, call, ncclGetErrorString(code) + cuda_error_text(), nccl_errors, code);
 }
 
 }  // namespace troupe::kernels::cuda

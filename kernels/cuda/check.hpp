@@ -20,7 +20,7 @@ void check(cublasStatus_t code, const char* call);
 void check(ncclResult_t code, const char* call, int device = current_device());
 
 /// Returns the CUDA error behind a failed call of another library, as in " (CUDA: unknown error)"; empty without one.
-std::string cuda_words();
+std::string cuda_error_text();
 
 /// Returns "CUDA device 1: ", or nothing for a number below 0.
 std::string device_prefix(int device);

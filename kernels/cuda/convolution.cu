@@ -24,7 +24,7 @@ void cuda_stream::convolve(const convolution_key& key, convolution_operands oper
     float*& numbers;
     std::size_t bytes;
     convolution_pass writes;  ///< the pass that writes it
-    scratch& room;
+    scratch& buffer;
     float* const given = numbers;
   };
   const conv2d_shape& shape = key.shape;
@@ -34,7 +34,7 @@ void cuda_stream::convolve(const convolution_key& key, convolution_operands oper
       {operands.y, key.batch * shape.outputs() * sizeof(float), convolution_pass::forward, partial_sums_}};
   for (operand& one : all) {
     if (is_aligned(one.given)) continue;
-    one.numbers = reinterpret_cast<float*>(grow(one.room, one.bytes));
+    one.numbers = reinterpret_cast<float*>(grow(one.buffer, one.bytes));
     if (key.pass != one.writes) copy(one.given, one.numbers, one.bytes);
   }
   const std::size_t bytes = convolutions_->workspace_bytes(key);

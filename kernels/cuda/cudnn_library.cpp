@@ -15,9 +15,9 @@ namespace {
 constexpr const char* library_file = "libcudnn.so.9";
 
 [[noreturn]] void fail_to_load() {
-  const char* const words = dlerror();
+  const char* const text = dlerror();
   throw device_error(std::string("convolutions on a CUDA device need cuDNN 9, which could not be loaded: ") +
-                     (words != nullptr ? words : "unknown error of the dynamic loader") +
+                     (text != nullptr ? text : "unknown error of the dynamic loader") +
                      "; install cuDNN 9, name its folder in LD_LIBRARY_PATH, or try --device cpu");
 }
 
@@ -80,9 +80,9 @@ const cudnn_library& cudnn() {
 void check(cudnnStatus_t code, const char* call) {
   if (code == CUDNN_STATUS_SUCCESS) return;
   const meaning_of_status meaning = meaning_of(code);
-  throw device_error(
-      device_prefix(current_device()) + call + ": " + cudnn().cudnnGetErrorString(code) + cuda_words() + meaning.hint,
-      meaning.why);
+  throw device_error(device_prefix(current_device()) + call + ": " + cudnn().cudnnGetErrorString(code) +
+                         cuda_error_text() + meaning.hint,
+                     meaning.why);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -73,7 +73,7 @@ std::string write_owner(int lock) {
 }
 
 /// Returns the owner, as in ` (host a, pid 17)`; empty if the file has none.
-std::string owner_words(int lock) {
+std::string owner_text(int lock) {
   const std::string owner = read_owner(lock);
   return owner.empty() ? "" : fmt::format(" ({})", printable(owner.substr(0, owner.find('\n'))));
 }
@@ -145,7 +145,7 @@ result<void> checkpoint_store::lock() {
   if (errno == EWOULDBLOCK)
     return refuse(directory_,
                   fmt::format("another run{} saves its checkpoints there now; wait for its end, or name another folder",
-                              owner_words(lock_)));
+                              owner_text(lock_)));
   return refuse(path(checkpoint_lock_name), std::strerror(errno));
 }
 
@@ -153,7 +153,7 @@ result<void> checkpoint_store::lock() {
 result<void> checkpoint_store::check_owner() const {
   if (read_owner(lock_) == owner_) return {};
   return run_fault("checkpoint step {} in {}: another attempt at the run{} saves there now", step_,
-                   printable_path(directory_), owner_words(lock_));
+                   printable_path(directory_), owner_text(lock_));
 }
 
 result<void> checkpoint_store::check_vacant(const resume_point* resumed) {

@@ -26,8 +26,8 @@ class plain_source final : public byte_source {
  public:
   plain_source(std::shared_ptr<const input_file> file, std::uint64_t offset) : file_(std::move(file)), next_(offset) {}
 
-  result<std::size_t> read(char* to, std::size_t room) override {
-    auto got = file_->read_some(next_, std::as_writable_bytes(std::span(to, room)));
+  result<std::size_t> read(char* to, std::size_t capacity) override {
+    auto got = file_->read_some(next_, std::as_writable_bytes(std::span(to, capacity)));
     if (got) next_ += *got;
     return got;
   }
@@ -94,15 +94,15 @@ class gzip_source final : public byte_source {
   gzip_source(const gzip_source&) = delete;
   gzip_source& operator=(const gzip_source&) = delete;
 
-  result<std::size_t> read(char* to, std::size_t room) override {
+  result<std::size_t> read(char* to, std::size_t capacity) override {
     if (stop_asked()) return input_.ended_early();
     stream_.next_out = reinterpret_cast<unsigned char*>(to);
-    stream_.avail_out = static_cast<uInt>(room);
+    stream_.avail_out = static_cast<uInt>(capacity);
     while (stream_.avail_out > 0) {
       if (stream_.avail_in == 0) {
         auto got = input_.refill();
         if (!got) return got;
-        if (*got == 0 && !between_members_ && stream_.avail_out == room) return input_.cut_off();
+        if (*got == 0 && !between_members_ && stream_.avail_out == capacity) return input_.cut_off();
         if (*got == 0) break;
         stream_.next_in = reinterpret_cast<unsigned char*>(input_.data());
         stream_.avail_in = static_cast<uInt>(*got);
@@ -120,7 +120,7 @@ class gzip_source final : public byte_source {
       else if (status != Z_OK && status != Z_BUF_ERROR)
         return input_.damaged(stream_.avail_in, stream_.msg != nullptr ? stream_.msg : "needs a dictionary");
     }
-    return room - stream_.avail_out;
+    return capacity - stream_.avail_out;
   }
 
  private:
@@ -155,9 +155,9 @@ class zstd_source final : public byte_source {
 
   std::uint64_t window() const override { return window_; }
 
-  result<std::size_t> read(char* to, std::size_t room) override {
+  result<std::size_t> read(char* to, std::size_t capacity) override {
     if (stop_asked()) return input_.ended_early();
-    ZSTD_outBuffer out{to, room, 0};
+    ZSTD_outBuffer out{to, capacity, 0};
     while (out.pos < out.size) {
       bool ended = false;
       if (taken_.pos == taken_.size) {

@@ -25,10 +25,10 @@ class byte_source {
  public:
   virtual ~byte_source() = default;
 
-  /// Reads up to `room` > 0 bytes; returns how many, 0 only at the end. Faults: the file cannot be read, its compressed
-  /// data are damaged, truncated or followed by other bytes, or need a dictionary or too large a window, or
+  /// Reads up to `capacity` > 0 bytes; returns how many, 0 only at the end. Faults: the file cannot be read, its
+  /// compressed data are damaged, truncated or followed by other bytes, or need a dictionary or too large a window, or
   /// `stop_asked`.
-  virtual result<std::size_t> read(char* to, std::size_t room) = 0;
+  virtual result<std::size_t> read(char* to, std::size_t capacity) = 0;
 
   /// Returns the size of the largest window needed so far: the text that decompression looks back at.
   virtual std::uint64_t window() const { return 0; }

@@ -13,7 +13,7 @@ namespace {
 // The words of an index: those of the file, then those of each piece.
 enum word : std::size_t { length, compressed_as, window_rows, windows_in_block, rows, window, header_digest, digest };
 constexpr std::size_t digest_letters = 32;
-constexpr std::size_t words_of_file = digest + digest_letters / sizeof(std::uint64_t);
+constexpr std::size_t file_header_words = digest + digest_letters / sizeof(std::uint64_t);
 enum word_of_piece : std::size_t { first_row, offset, lines_before, values, piece_digest, words_of_piece };
 
 // Returns whether the pieces cut all rows of `made`, beginning a new piece with each block, and fit a file of that
@@ -46,7 +46,7 @@ result<std::uint64_t> digest_of_header(const file_rows& made) {
 
 std::vector<std::uint64_t> row_index_of(const file_rows& found) {
   TROUPE_ASSERT(found.digest.size() == digest_letters);
-  std::vector<std::uint64_t> all(words_of_file);
+  std::vector<std::uint64_t> all(file_header_words);
   all[length] = found.file->length();
   all[compressed_as] = static_cast<std::uint64_t>(found.how);
   all[window_rows] = found.cut.window_rows;
@@ -55,7 +55,7 @@ std::vector<std::uint64_t> row_index_of(const file_rows& found) {
   all[window] = found.window;
   all[header_digest] = found.header_digest;
   std::memcpy(&all[digest], found.digest.data(), digest_letters);
-  all.reserve(words_of_file + found.pieces.size() * words_of_piece);
+  all.reserve(file_header_words + found.pieces.size() * words_of_piece);
   for (const file_piece& one : found.pieces)
     all.insert(all.end(), {one.first_row, one.offset, one.lines_before, one.values, one.digest});
   return all;
@@ -65,7 +65,7 @@ result<file_rows> rows_by_index(std::shared_ptr<const input_file> file, std::sha
                                 row_cut cut, std::span<const std::uint64_t> index) {
   const std::string& name = file->name();
   const auto damaged = [&name] { return bad_input("{}: the master's index of its rows is damaged", name); };
-  if (index.size() <= words_of_file || (index.size() - words_of_file) % words_of_piece != 0) return damaged();
+  if (index.size() <= file_header_words || (index.size() - file_header_words) % words_of_piece != 0) return damaged();
   TROUPE_TRY(how, compression_of(*file));
   if (index[length] != file->length() || index[compressed_as] != static_cast<std::uint64_t>(how))
     return bad_input("{}: has {} bytes here and {} where the master has read it; use the same file on all hosts", name,
@@ -77,8 +77,8 @@ result<file_rows> rows_by_index(std::shared_ptr<const input_file> file, std::sha
   made.header_digest = index[header_digest];
   made.digest.resize(digest_letters);
   std::memcpy(made.digest.data(), &index[digest], digest_letters);
-  made.pieces.reserve((index.size() - words_of_file) / words_of_piece);
-  for (auto left = index.subspan(words_of_file); !left.empty(); left = left.subspan(words_of_piece))
+  made.pieces.reserve((index.size() - file_header_words) / words_of_piece);
+  for (auto left = index.subspan(file_header_words); !left.empty(); left = left.subspan(words_of_piece))
     made.pieces.push_back({left[first_row], left[offset], left[lines_before], left[values], left[piece_digest]});
   if (!are_in_order(made)) return damaged();
   TROUPE_TRY(header, digest_of_header(made));

@@ -103,13 +103,13 @@ class streamed final : public dataset {
 
   std::vector<std::string> notes() const override {
     std::vector<std::string> all;
-    const auto tell = [&all](const file_rows& of) {
+    const auto report = [&all](const file_rows& of) {
       if (of.blank_lines > 0)
         all.push_back(fmt::format("{}: {} blank line{} passed over, the first of them line {}", of.file->name(),
                                   of.blank_lines, of.blank_lines == 1 ? "" : "s", of.first_blank_line));
     };
-    tell(train_.source());
-    if (test_ && test_->source().file->name() != train_.source().file->name()) tell(test_->source());
+    report(train_.source());
+    if (test_ && test_->source().file->name() != train_.source().file->name()) report(test_->source());
     return all;
   }
 

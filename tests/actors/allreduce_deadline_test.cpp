@@ -45,7 +45,7 @@ class clock_stage : public staged_system {
 
   /// Expects that the group runs for `allowed` from now on and then ends with this error.
   void expect_end_after(std::chrono::milliseconds allowed, const msg::allreduce_actor& group, errc code,
-                        const std::vector<std::string>& words) {
+                        const std::vector<std::string>& text) {
     const auto reason = watch(group);
     run();
     let_pass(allowed * 99 / 100);
@@ -53,7 +53,7 @@ class clock_stage : public staged_system {
     let_pass(timeout / 5);
     ASSERT_TRUE(*reason);
     EXPECT_EQ(**reason, code) << protocol::describe(**reason);
-    for (const std::string& one : words)
+    for (const std::string& one : text)
       EXPECT_NE(protocol::describe(**reason).find(one), std::string::npos) << protocol::describe(**reason);
   }
 };

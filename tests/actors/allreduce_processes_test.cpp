@@ -106,17 +106,17 @@ class AllreduceProcesses : public stage {
     return spawn(allreduce_group, std::uint64_t{1}, group_layout{{0, 1, 1}, {msg::allreduce_actor(), nobody}, 0});
   }
 
-  /// Expects that the messages end the group with an error with this code whose text contains `words`.
+  /// Expects that the messages end the group with an error with this code whose text contains `text`.
   template <class... Messages>
-  void expect_end(const msg::allreduce_actor& group, protocol::errc code, const std::string& words,
+  void expect_end(const msg::allreduce_actor& group, protocol::errc code, const std::string& text,
                   Messages... messages) {
     const auto reason = watch(group);
     run();
     (caf::anon_send(group, std::move(messages)), ...);
     run();
-    ASSERT_TRUE(*reason) << words;
-    EXPECT_EQ(**reason, code) << words;
-    EXPECT_NE(protocol::describe(**reason).find(words), std::string::npos) << protocol::describe(**reason);
+    ASSERT_TRUE(*reason) << text;
+    EXPECT_EQ(**reason, code) << text;
+    EXPECT_NE(protocol::describe(**reason).find(text), std::string::npos) << protocol::describe(**reason);
     EXPECT_NE(protocol::describe(**reason).find("allreduce, step 1: "), std::string::npos)
         << protocol::describe(**reason);
   }

@@ -14,10 +14,10 @@ namespace {
 
 class BucketWindow : public testing::Test {
  protected:
-  void expect(const bucket_id& id, protocol::errc code, const std::string& words) const {
+  void expect(const bucket_id& id, protocol::errc code, const std::string& text) const {
     const auto refused = window_.check(id);
     EXPECT_EQ(refused, code);
-    EXPECT_EQ(protocol::describe(refused), words);
+    EXPECT_EQ(protocol::describe(refused), text);
   }
 
   bucket_window<std::vector<int>> window_;

@@ -177,7 +177,7 @@ TEST(DenseReplica, ItGoesOnFromItsStateWithTheSameBits) {
     s.pass({3, 1, 0.5F, static_cast<float>(update)}, {5, -1}, update);
     s.replica.backward_parameters(true, [](std::uint32_t) {});
     s.alone();
-    EXPECT_FALSE(s.replica.judge(update));
+    EXPECT_FALSE(s.replica.check_finite(update));
   };
   small whole({.optimizer = adam()});
   small before({.optimizer = adam()});
@@ -207,7 +207,7 @@ TEST(DenseReplica, AGradientThatIsNotFiniteIsNamedWithItsStep) {
   small s({.optimizer = sgd(1)}, "the gradient of the towers");
   s.replica.open(1);
   s.pass({1e30F, 1e30F, 1, 1}, {0, 0}, 9);
-  const auto found = s.replica.judge(9);
+  const auto found = s.replica.check_finite(9);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->step, 9U);
   EXPECT_EQ(std::string(found->what), "the gradient of the towers");
@@ -216,7 +216,7 @@ TEST(DenseReplica, AGradientThatIsNotFiniteIsNamedWithItsStep) {
   small unwatched({.optimizer = sgd(1), .watches = false});
   unwatched.replica.open(1);
   unwatched.pass({1e30F, 1e30F, 1, 1}, {0, 0}, 9);
-  EXPECT_FALSE(unwatched.replica.judge(9));
+  EXPECT_FALSE(unwatched.replica.check_finite(9));
 }
 
 // As above, 4; and y = 2·1·1 + 1 = 3 against 2.
@@ -250,10 +250,10 @@ TEST(DenseReplica, WhatIsScoredIsNoTrainingPass) {
   EXPECT_FALSE(s.net->last_pass.training);
   EXPECT_EQ(std::vector<float>(outputs.begin(), outputs.end()), (std::vector<float>{5, 25}));
   EXPECT_EQ(s.replica.state().back().as<float>()[0], 101.0F) << "the buffer has seen one training pass";
-  EXPECT_FALSE(s.replica.judge(1));
+  EXPECT_FALSE(s.replica.check_finite(1));
   const std::vector<float> bad = {std::numeric_limits<float>::quiet_NaN(), 2};
   s.replica.outputs(1, 1, bad.data());
-  EXPECT_TRUE(s.replica.judge(1));
+  EXPECT_TRUE(s.replica.check_finite(1));
 }
 
 TEST(DenseReplicaDeathTest, AnOrderThatCannotBeIsABug) {

@@ -112,7 +112,7 @@ class server_of_tables : public staged_system {
         indices = msg::blob::own(std::move(turned));
       }
       wanted.tables.push_back({modules_[t], indices, pooled ? bags_[t].offsets : msg::blob(), {}});
-      if (!rooms.empty()) wanted.tables.back().room = rooms[t];
+      if (!rooms.empty()) wanted.tables.back().destination = rooms[t];
     }
     const auto found = ask<msg::rows>(server_, std::move(wanted));
     run();

@@ -99,17 +99,17 @@ TEST(EpochTally, TheTimeOfACheckpointIsNoneOfTheEpochs) {
 
 TEST(EpochTally, ProgressIsToldTenTimesASecondAtMostAndOnlyIfThereIsAny) {
   epoch_tally tally = begun();
-  EXPECT_FALSE(tally.tell_progress(start + 1s)) << "no sample yet";
+  EXPECT_FALSE(tally.report_progress(start + 1s)) << "no sample yet";
   tally.add_loss(2, 3);
-  const auto first = tally.tell_progress(start + 1s);
+  const auto first = tally.report_progress(start + 1s);
   ASSERT_TRUE(first);
   EXPECT_EQ(first->samples, 3U);
   EXPECT_EQ(first->loss_sum, 6.0);
   EXPECT_EQ(first->loss_samples, 3U);
   EXPECT_EQ(first->seconds, 1.0);
   tally.add_loss(1, 5);
-  EXPECT_FALSE(tally.tell_progress(start + 1s + 99ms));
-  const auto second = tally.tell_progress(start + 1s + 100ms);
+  EXPECT_FALSE(tally.report_progress(start + 1s + 99ms));
+  const auto second = tally.report_progress(start + 1s + 100ms);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->samples, 8U) << "of the epoch";
   EXPECT_EQ(second->loss_sum, 5.0) << "since the last word";

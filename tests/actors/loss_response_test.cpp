@@ -17,11 +17,11 @@ using action = loss_response::action;
 
 verdict fatal(errc why) { return {verdict::kind::fatal, protocol::make_failure(why, "it has failed")}; }
 
-verdict doubtful(errc why, std::string words) {
-  return {verdict::kind::doubtful, protocol::make_failure(why, std::move(words))};
+verdict doubtful(errc why, std::string text) {
+  return {verdict::kind::doubtful, protocol::make_failure(why, std::move(text))};
 }
 
-std::string words_of(const loss_response& losses) {
+std::string description_of(const loss_response& losses) {
   const auto why = losses.reason_after_wait();
   return why ? protocol::describe(*why) : "none";
 }
@@ -44,7 +44,7 @@ TEST(LossResponse, AfterATransientOneTheStepIsLearnedAndNothingElseCounts) {
   EXPECT_EQ(losses.respond(fatal(errc::not_finite), run_phase::training), action::none);
   EXPECT_EQ(losses.respond(doubtful(errc::peer_failed, "a"), run_phase::training), action::none);
   EXPECT_FALSE(losses.begin_end());
-  EXPECT_EQ(words_of(losses), "none");
+  EXPECT_EQ(description_of(losses), "none");
 }
 
 TEST(LossResponse, OfAnswersThatDoNotComeTheLateMembersAreFoundOnce) {
@@ -52,21 +52,21 @@ TEST(LossResponse, OfAnswersThatDoNotComeTheLateMembersAreFoundOnce) {
   EXPECT_EQ(losses.respond(fatal(errc::timeout), run_phase::making_tables), action::fail) << "no trainer computes yet";
   EXPECT_EQ(losses.respond(fatal(errc::timeout), run_phase::training), action::find_late);
   EXPECT_EQ(losses.respond(fatal(errc::timeout), run_phase::training), action::none);
-  EXPECT_EQ(words_of(losses), "none");
+  EXPECT_EQ(description_of(losses), "none");
   EXPECT_TRUE(losses.begin_end()) << "a process may be lost meanwhile";
 }
 
 TEST(LossResponse, AfterAWaitTheFirstReasonCountsThatIsNoConsequenceOfAnother) {
   loss_response losses;
   EXPECT_EQ(losses.respond(doubtful(errc::peer_failed, "a has gone"), run_phase::training), action::await_better_one);
-  EXPECT_EQ(words_of(losses), "a has gone");
+  EXPECT_EQ(description_of(losses), "a has gone");
   EXPECT_EQ(losses.respond(doubtful(errc::peer_failed, "b has gone"), run_phase::training), action::await_better_one);
-  EXPECT_EQ(words_of(losses), "a has gone");
+  EXPECT_EQ(description_of(losses), "a has gone");
   EXPECT_EQ(losses.respond(doubtful(errc::exception, "c threw"), run_phase::training), action::await_better_one);
   EXPECT_EQ(losses.respond(doubtful(errc::exception, "d threw"), run_phase::training), action::await_better_one);
-  EXPECT_EQ(words_of(losses), "c threw");
+  EXPECT_EQ(description_of(losses), "c threw");
   EXPECT_TRUE(losses.begin_end());
-  EXPECT_EQ(words_of(losses), "none") << "a lost process ends it";
+  EXPECT_EQ(description_of(losses), "none") << "a lost process ends it";
 }
 
 }  // namespace

@@ -87,9 +87,9 @@ class master_parts_stage : public stage {
               [](const msg::epoch_report&) {},
               [](const msg::evaluation&) {},
               [self](msg::save_dense& share) -> caf::result<msg::committed> {
-                auto go_on = self->make_response_promise<msg::committed>();
-                if (auto error = self->state.checkpoints.add(std::move(share), go_on)) go_on.deliver(error);
-                return go_on;
+                auto proceed = self->make_response_promise<msg::committed>();
+                if (auto error = self->state.checkpoints.add(std::move(share), proceed)) proceed.deliver(error);
+                return proceed;
               },
               [](const msg::join_node&) { return msg::admitted{}; },
               [](const msg::node_lost&) {},

@@ -57,7 +57,7 @@ class Membership : public master_parts_stage {
 
   template <class Handle>
   verdict ends(const Handle& who, caf::error why) {
-    return all_.judge(caf::down_msg{who.address(), std::move(why)}, 7);
+    return all_.assess(caf::down_msg{who.address(), std::move(why)}, 7);
   }
 
   membership all_;
@@ -157,7 +157,7 @@ TEST_F(Membership, ALossBeforeTheRunFreesThePlacesOnce) {
   const auto first = dummy<msg::node_actor>();
   ASSERT_TRUE(come(first, true, "1"));
   ASSERT_TRUE(all_.join(msg::join_trainer{{}, trainers_[0], 0}, as_sender(first)));
-  EXPECT_EQ(all_.judge(msg::node_lost{{}, "1", "it was unplugged"}, 0, {}).what, kind::harmless);
+  EXPECT_EQ(all_.assess(msg::node_lost{{}, "1", "it was unplugged"}, 0, {}).what, kind::harmless);
   EXPECT_EQ(ends(first, caf::exit_reason::remote_link_unreachable).what, kind::harmless);
   EXPECT_EQ(ends(trainers_[0], caf::exit_reason::remote_link_unreachable).what, kind::harmless);
   EXPECT_EQ(notes_, (std::vector<std::string>{"trainer 0 (host a, pid 1) has joined",
@@ -173,14 +173,14 @@ TEST_F(Membership, ALossBeforeTheRunFreesThePlacesOnce) {
 
 TEST_F(Membership, AConnectionThatNobodyHadJoinedByIsNotedIfItBroke) {
   gather();
-  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", "reset"}, 0, {}).what, kind::harmless);
-  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", ""}, 0, {}).what, kind::harmless);
+  EXPECT_EQ(all_.assess(msg::node_lost{{}, "unknown", "reset"}, 0, {}).what, kind::harmless);
+  EXPECT_EQ(all_.assess(msg::node_lost{{}, "unknown", ""}, 0, {}).what, kind::harmless);
   EXPECT_EQ(notes_, std::vector<std::string>{"a process that had not joined is gone: reset"});
 }
 
 TEST_F(Membership, AConnectionThatIsLostInTheRunIsFatal) {
   begin();
-  const verdict found = all_.judge(msg::node_lost{{}, "2", "no byte came for 4 s"}, 7, {});
+  const verdict found = all_.assess(msg::node_lost{{}, "2", "no byte came for 4 s"}, 7, {});
   EXPECT_EQ(found.what, kind::fatal);
   EXPECT_EQ(found.why, protocol::errc::peer_failed);
   EXPECT_EQ(protocol::describe(found.why),
@@ -189,7 +189,7 @@ TEST_F(Membership, AConnectionThatIsLostInTheRunIsFatal) {
 
 TEST_F(Membership, AConnectionThatIsLostByAStopOfThisProcessIsToldAsThat) {
   begin();
-  const verdict found = all_.judge(msg::node_lost{{}, "2", "its connection was closed"}, 7, std::chrono::seconds(5));
+  const verdict found = all_.assess(msg::node_lost{{}, "2", "its connection was closed"}, 7, std::chrono::seconds(5));
   EXPECT_EQ(found.what, kind::fatal);
   EXPECT_EQ(
       protocol::describe(found.why),
@@ -231,11 +231,11 @@ TEST_F(Membership, AFailedDeviceIsReportedByTheTrainerThatUsesItIfThatCan) {
 
 TEST_F(Membership, ABrokenDataLinkIsDoubtfulInTheRunAndNothingBefore) {
   gather();
-  EXPECT_EQ(all_.judge(msg::link_lost{{}, 0, 1, "reset"}, 0).what, kind::harmless);
+  EXPECT_EQ(all_.assess(msg::link_lost{{}, 0, 1, "reset"}, 0).what, kind::harmless);
   all_ = {};
   pids_ = 0;
   begin();
-  const verdict found = all_.judge(msg::link_lost{{}, 0, 9, "reset"}, 7);
+  const verdict found = all_.assess(msg::link_lost{{}, 0, 9, "reset"}, 7);
   EXPECT_EQ(found.what, kind::doubtful);
   EXPECT_EQ(protocol::describe(found.why),
             "the data link between server 0 (host a, pid 1) and node 9 is gone in step 7: reset; start anew");
@@ -244,7 +244,7 @@ TEST_F(Membership, ABrokenDataLinkIsDoubtfulInTheRunAndNothingBefore) {
 TEST_F(Membership, AQuestionWithoutAnswerIsJudgedByWhatCameInstead) {
   begin();
   const auto judged = [this](const caf::error& error) {
-    return all_.judge(error, server_.address(), caf::type_name_v<msg::instantiate>, 7);
+    return all_.assess(error, server_.address(), caf::type_name_v<msg::instantiate>, 7);
   };
   EXPECT_EQ(judged(caf::sec::request_timeout).what, kind::fatal);
   EXPECT_EQ(protocol::describe(judged(caf::sec::request_timeout).why),

@@ -32,23 +32,25 @@ TEST(NonFiniteWatch, TheFirstOfTheFirstStepIsNamed) {
   watch.look(on, 3, nan.data(), 10, "that");
   watch.look(on, 4, infinite.data(), 10, "another");
   watch.fetch(on);
-  const auto found = watch.judge(3);
+  const auto found = watch.check_finite(3);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->step, 3U);
-  EXPECT_EQ(found->words(), "that is NaN (number 7 of 10); try a smaller learning rate (--dense-lr, --sparse-lr)");
-  EXPECT_FALSE(watch.judge(3)) << "it is reported once, and the next step's is not checked yet";
-  const auto next = watch.judge(4);
+  EXPECT_EQ(found->description(),
+            "that is NaN (number 7 of 10); try a smaller learning rate (--dense-lr, --sparse-lr)");
+  EXPECT_FALSE(watch.check_finite(3)) << "it is reported once, and the next step's is not checked yet";
+  const auto next = watch.check_finite(4);
   ASSERT_TRUE(next);
-  EXPECT_EQ(next->words(), "another is Inf (number 0 of 10); try a smaller learning rate (--dense-lr, --sparse-lr)");
+  EXPECT_EQ(next->description(),
+            "another is Inf (number 0 of 10); try a smaller learning rate (--dense-lr, --sparse-lr)");
 }
 
 TEST(NonFiniteWatch, NothingIsKnownBeforeItHasBeenFetched) {
   non_finite_watch watch(on, 4);
   const auto nan = bad_at(1, std::numeric_limits<float>::quiet_NaN());
   watch.look(on, 1, nan.data(), 10, "this");
-  EXPECT_FALSE(watch.judge(9));
+  EXPECT_FALSE(watch.check_finite(9));
   watch.fetch(on);
-  EXPECT_TRUE(watch.judge(9));
+  EXPECT_TRUE(watch.check_finite(9));
 }
 
 class NonFiniteWatchGpu : public needs_device {};
@@ -63,14 +65,14 @@ TEST_F(NonFiniteWatchGpu, OnlyWhatTheHostHasWaitedForIsJudged) {
   watch.look(*stream, 1, numbers.data(), 10, "that");
   EXPECT_EQ(watch.fetch(*stream), 2U);
   stream->synchronize();
-  EXPECT_FALSE(watch.judge(1));
+  EXPECT_FALSE(watch.check_finite(1));
   watch.know(1);
-  const auto first = watch.judge(1);
+  const auto first = watch.check_finite(1);
   ASSERT_TRUE(first);
   EXPECT_EQ(first->what, "this");
-  EXPECT_FALSE(watch.judge(1));
+  EXPECT_FALSE(watch.check_finite(1));
   watch.know(2);
-  const auto second = watch.judge(1);
+  const auto second = watch.check_finite(1);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->what, "that");
 }
@@ -83,7 +85,7 @@ TEST(NonFiniteWatch, PlacesAreUsedRoundAndRound) {
     watch.look(on, step, good.data(), 10, "good");
     watch.look(on, step, bad.data(), 10, "bad");
     watch.fetch(on);
-    const auto found = watch.judge(step);
+    const auto found = watch.check_finite(step);
     ASSERT_TRUE(found) << step;
     EXPECT_EQ(found->place, step % 10);
     EXPECT_EQ(found->step, step);
@@ -101,14 +103,14 @@ TEST_F(NonFiniteWatchGpu, AStepsSearchesAreFetchedByOneCopy) {
   watch.look(*stream, 0, numbers.data(), 10, "an evaluation");
   watch.know(watch.fetch(*stream));
   stream->synchronize();
-  EXPECT_TRUE(watch.judge(0));
+  EXPECT_TRUE(watch.check_finite(0));
   for (std::uint64_t step = 1; step <= 20; ++step) {
     for (std::size_t i = 0; i < searches; ++i) watch.look(*stream, step, numbers.data(), i == 0 ? 1 : 10, "this");
     const std::uint64_t before = emulated_cuda::counts_now()->direct_calls;
     watch.know(watch.fetch(*stream));
     EXPECT_EQ(emulated_cuda::counts_now()->direct_calls, before + 1);
     stream->synchronize();
-    const auto found = watch.judge(step);
+    const auto found = watch.check_finite(step);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->step, step);
     EXPECT_EQ(found->count, 10U);

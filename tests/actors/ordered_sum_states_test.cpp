@@ -30,10 +30,10 @@ class OneProcess : public testing::Test {
     sum_.sum(sum_of_floats(scale), reinterpret_cast<std::byte*>(mean_.data()));
     return sum_.now();
   }
-  static void expect(const std::optional<refusal>& got, cause what, const std::string& words) {
-    ASSERT_TRUE(got) << words;
+  static void expect(const std::optional<refusal>& got, cause what, const std::string& text) {
+    ASSERT_TRUE(got) << text;
     EXPECT_EQ(got->what, what) << got->why;
-    EXPECT_EQ(got->why, words);
+    EXPECT_EQ(got->why, text);
   }
   std::vector<bool> lacking() const {
     std::vector<bool> by_rank;

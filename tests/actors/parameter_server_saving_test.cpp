@@ -33,11 +33,11 @@ class held_writer : public fault_injector {
   void writing(std::size_t, std::uint32_t) override {
     if (left_-- != 0) return;
     reached.release();
-    go_on.acquire();
+    proceed.acquire();
   }
 
   std::binary_semaphore reached{0};
-  std::binary_semaphore go_on{0};
+  std::binary_semaphore proceed{0};
 
  private:
   int left_;
@@ -140,10 +140,10 @@ class threaded_server {
 /// Returns the result of a save: the file's name, or the error.
 template <class Response>
 std::string outcome_of(Response saving) {
-  std::string words;
-  saving.receive([&](const msg::saved_module& file) { words = file.name; },
-                 [&](const caf::error& error) { words = protocol::describe(error); });
-  return words;
+  std::string text;
+  saving.receive([&](const msg::saved_module& file) { text = file.name; },
+                 [&](const caf::error& error) { text = protocol::describe(error); });
+  return text;
 }
 
 constexpr const char* file_name = "table-0.shard-0-of-1.safetensors";
@@ -172,7 +172,7 @@ TEST_P(ServerSaving, StepsThatGoOnDoNotShowInTheFile) {
     held.reached.acquire();
     for (std::uint64_t step = 3; step <= 6; ++step) server.take_step(step, step == 3);
     server.wait_for(7);
-    held.go_on.release();
+    held.proceed.release();
     EXPECT_EQ(outcome_of(std::move(saving)), file_name);
     EXPECT_TRUE(read_file(folder / file_name) == expected) << "held up at piece " << piece;
   }
@@ -206,7 +206,7 @@ TEST_P(ServerSaving, StepsWaitWhereThereIsNoMemoryAndGoOnWhenAllIsWritten) {
     held.reached.acquire();
     server.take_step(3, true);
     EXPECT_TRUE(server.waits_for_checkpoint()) << memory;
-    held.go_on.release();
+    held.proceed.release();
     server.wait_for(4);
     EXPECT_FALSE(server.waits_for_checkpoint());
     EXPECT_EQ(outcome_of(std::move(saving)), file_name);
@@ -258,7 +258,7 @@ TEST(ServerSavingFaults, AServerThatEndsLeavesNoWholeFile) {
     auto saving = server.save(1, folder.path());
     held.reached.acquire();
     server.end();
-    held.go_on.release();
+    held.proceed.release();
     EXPECT_NE(outcome_of(std::move(saving)), file_name) << "it is answered with an error";
   }
   std::error_code none;

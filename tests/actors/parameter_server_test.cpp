@@ -78,7 +78,7 @@ class TrainersElsewhere : public server_stage {
  protected:
   TrainersElsewhere() {
     make(2);
-    tell_origins(server_, {1, {link_to_[0]->address(), link_to_[1]->address()}});
+    send_origins(server_, {1, {link_to_[0]->address(), link_to_[1]->address()}});
     run();
   }
 

@@ -16,7 +16,7 @@ constexpr rank_checkpoint::clock::time_point t2{std::chrono::seconds(2)};
 TEST(RankCheckpoint, IsWrittenWhileTrainingGoesOn) {
   rank_checkpoint one;
   EXPECT_TRUE(one.begin(t1));
-  EXPECT_EQ(one.stands_still_since(), t1);
+  EXPECT_EQ(one.paused_since(), t1);
   one.handed_over(5, true);
   EXPECT_TRUE(one.take_keeps());
   EXPECT_FALSE(one.take_keeps());
@@ -41,7 +41,7 @@ TEST(RankCheckpoint, FollowsTheOneBefore) {
   EXPECT_FALSE(one.is_due());
   EXPECT_EQ(one.written(8), phase::queued);
   EXPECT_TRUE(one.is_due());
-  EXPECT_EQ(one.stands_still_since(), t2);
+  EXPECT_EQ(one.paused_since(), t2);
   one.handed_over(8, false);
   EXPECT_EQ(one.written(8), phase::awaited);
 }

@@ -302,7 +302,7 @@ TEST(RemoteEmbeddingBag, MoreIndicesThanCanBeCountedAreRefused) {
 TEST(RemoteEmbeddingBag, RoomForOtherRowsThanAreLookedUpIsRefused) {
   auto table = made();
   const auto refused = [&](msg::bag_lookup wanted, std::uint64_t rows, std::uint64_t cols) {
-    wanted.room = std::make_shared<const device_destination>(device_matrix{nullptr, rows, cols, {}, nullptr});
+    wanted.destination = std::make_shared<const device_destination>(device_matrix{nullptr, rows, cols, {}, nullptr});
     const auto begun = table->lookup(wanted, row_dtype::f32);
     return begun ? "" : protocol::describe(begun.error());
   };

@@ -24,18 +24,19 @@ TEST(RunPhases, NothingFollowsButTheNextPhaseOrTheEnd) {
       {connecting, over},        {making_tables, over},   {training, over},           {collecting, over}};
   for (const run_phase from : all)
     for (const run_phase to : all)
-      EXPECT_EQ(may_follow(from, to), legal.contains({from, to})) << words_of(from) << " to " << words_of(to);
+      EXPECT_EQ(may_follow(from, to), legal.contains({from, to}))
+          << description_of(from) << " to " << description_of(to);
 }
 
 TEST(RunPhases, ARunIsUnderWayFromTheMomentWhenNobodyCanJoinUntilItsEnd) {
   for (const run_phase one : all)
     EXPECT_EQ(is_under_way(one), one == connecting || one == making_tables || one == training || one == collecting)
-        << words_of(one);
+        << description_of(one);
 }
 
 TEST(RunPhases, UsersAreToldWhatTheyHaveAlwaysBeenTold) {
   std::vector<std::string> told;
-  for (const run_phase one : all) told.emplace_back(words_of(one));
+  for (const run_phase one : all) told.emplace_back(description_of(one));
   EXPECT_EQ(told, (std::vector<std::string>{"waiting for members", "waiting for members", "connecting", "making tables",
                                             "training", "collecting weights", "over"}));
 }

@@ -106,7 +106,7 @@ TEST(SlicedPasses, WaitForTheSharesThatTheyName) {
   EXPECT_TRUE(run.all[1]->is_waiting());
   const auto missing = [&] {
     msg::actor_status now;
-    run.all[1]->tell_missing(9, now);
+    run.all[1]->report_missing(9, now);
     std::string told;
     for (const auto& one : now.waits) told += fmt::format("{} of step {} on {}; ", one.what, one.step, one.on);
     return told;

@@ -93,10 +93,10 @@ TEST_F(StagedBagsGpu, DenseFeaturesComeToTheirColumns) {
       }
       kernels::device_array<float> there;
       kernels::assign<float>(*on, rows, there);
-      const device_matrix& room = columns_of(plan.lookups[0][t].room)->what;
-      on->copy_columns(size, spec.tables[t].dim, {there.data(), spec.tables[t].dim}, room.numbers);
+      const device_matrix& destination = columns_of(plan.lookups[0][t].destination)->what;
+      on->copy_columns(size, spec.tables[t].dim, {there.data(), spec.tables[t].dim}, destination.numbers);
       on->synchronize();
-      answer.tables.push_back(on_device(room, on->record()));
+      answer.tables.push_back(on_device(destination, on->record()));
     }
     sparse_client::take(plan, 0, std::move(answer));
     const auto error = client.pool(plan, *on, input);

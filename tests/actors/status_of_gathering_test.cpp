@@ -59,14 +59,14 @@ class StatusOfGathering : public status_stage {
 
 TEST_F(StatusOfGathering, TellsWhoIsMissing) {
   wait_for_members();
-  msg::run_status now = told();
+  msg::run_status now = overall();
   EXPECT_EQ(now.phase, "waiting for members");
   EXPECT_EQ(now.total_steps, 25u);
   EXPECT_EQ(waits_of(now), (lines{" < 1 server and 2 trainers to join 0 < "}));
   EXPECT_FALSE(now.samples_per_s);
 
   ASSERT_TRUE(come(true, "fast")->value);
-  now = told();
+  now = overall();
   ASSERT_EQ(now.nodes.size(), 1u);
   EXPECT_TRUE(now.nodes[0].trains);
   EXPECT_EQ(now.nodes[0].ranks, (std::vector<std::uint32_t>{0}));
@@ -81,7 +81,7 @@ TEST_F(StatusOfGathering, TellsWhoIsMissing) {
   caf::anon_send(master_, msg::node_lost{{}, "an unknown session", "a client has gone"});
   ASSERT_TRUE(come(true, "slow")->value);
   offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, 1U, 1U), 1});
-  now = told();
+  now = overall();
   EXPECT_EQ(now.trainers, 1u);
   EXPECT_EQ(phases_of(now), (lines{"trainer 1: idle"}));
   EXPECT_EQ(waits_of(now), (lines{" < 1 server and 1 trainer to join 0 < "}));
@@ -114,7 +114,7 @@ TEST_F(StatusOfGathering, TellsWhoseLinksAreMissing) {
     ASSERT_TRUE(come(true, std::to_string(rank))->value);
     offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, rank, 1U), rank});
   }
-  const msg::run_status now = told();
+  const msg::run_status now = overall();
   EXPECT_EQ(now.phase, "connecting");
   EXPECT_EQ(waits_of(now), (lines{"master < data links 0 < server 0", "master < data links 0 < trainer 0",
                                   "master < data links 0 < trainer 1"}));
@@ -153,7 +153,7 @@ TEST_F(StatusOfGathering, AWishToStopBeforeTheFirstStepEndsTheRunAtOnce) {
     ASSERT_TRUE(come(true, std::to_string(rank))->value);
     offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, rank, 1U), rank});
   }
-  ASSERT_EQ(told().phase, "connecting");
+  ASSERT_EQ(overall().phase, "connecting");
   caf::anon_send(master_, msg::stop{});
   run();
   ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
@@ -167,7 +167,7 @@ TEST_F(StatusOfGathering, AWishToStopBeforeTheOrderIsKept) {
   run();
   auto early = come(true, "early");
   EXPECT_TRUE(early->pending());
-  EXPECT_EQ(told().phase, "waiting for members");
+  EXPECT_EQ(overall().phase, "waiting for members");
   answer_ = ask<msg::run_result>(master_, troupe::msg::run{{}, tutorial("2", "1"), false});
   run();
   ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);

@@ -17,7 +17,7 @@ using lines = std::vector<std::string>;
 class status_stage : public run_stage {
  protected:
   /// Returns the run's status once all messages are handled.
-  msg::run_status told() {
+  msg::run_status overall() {
     auto answer = ask<msg::run_status>(master_, msg::status{});
     run();
     EXPECT_TRUE(answer->value) << protocol::describe(answer->error);

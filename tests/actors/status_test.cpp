@@ -23,7 +23,7 @@ TEST_F(Status, NamesWhoWaitsForRowsAndForGradients) {
   begin(tutorial("2", "1"));
   run();
   ASSERT_TRUE(answer_->pending());
-  const msg::run_status now = told();
+  const msg::run_status now = overall();
   EXPECT_EQ(now.phase, "training");
   EXPECT_EQ(now.total_steps, 25u);
   EXPECT_EQ(now.servers, 1u);
@@ -88,18 +88,18 @@ TEST_F(Status, AskedAtAnyMomentItAnswersAndChangesNothing) {
     run();
     ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
     EXPECT_EQ(answer_->value->weights_digest, digest) << "asked every " << every;
-    std::size_t told = 0;
+    std::size_t overall = 0;
     for (const auto& one : answers) {
       EXPECT_FALSE(one->pending());
       if (!one->value) continue;
-      ++told;
+      ++overall;
       phases.insert(one->value->phase);
       for (const msg::wait_status& wait : one->value->waits) {
         EXPECT_NE(wait.who, wait.on);
         waits.insert(wait.what);
       }
     }
-    EXPECT_GT(told, 10u);
+    EXPECT_GT(overall, 10u);
   }
   EXPECT_TRUE(phases.contains("training"));
   EXPECT_TRUE(waits.contains("rows"));
@@ -148,7 +148,7 @@ TEST_F(Status, NamesWhoWaitsForACheckpoint) {
   begin(job, {}, checkpoints);
   run();
   ASSERT_TRUE(answer_->pending());
-  const msg::run_status now = told();
+  const msg::run_status now = overall();
   EXPECT_EQ(now.phase, "saving");
   EXPECT_EQ(phases_of(now), (lines{"server 0: idle", "trainer 0: saving", "trainer 1: saving"}));
   EXPECT_EQ(waits_of(now),
@@ -160,7 +160,7 @@ TEST_F(Status, NamesWhoWaitsForACheckpoint) {
 
 class StatusOfServer : public server_stage {
  protected:
-  lines told() {
+  lines overall() {
     auto answer = ask<msg::actor_status>(server_, msg::actor_query{head(0)});
     run();
     lines all;
@@ -175,19 +175,19 @@ class StatusOfServer : public server_stage {
 
 TEST_F(StatusOfServer, WithNothingToDoItWaitsForNobody) {
   make(2);
-  EXPECT_EQ(told(), lines{});
+  EXPECT_EQ(overall(), lines{});
 }
 
 TEST_F(StatusOfServer, NamesTheNextGradientOfAnAccumulatedStep) {
   make(2, "sum", "sum", 3);
   auto parked = ask<msg::rows>(server_, look_up(4, {1}));
   run();
-  EXPECT_EQ(told(), (lines{"gradients 1 < trainer 0", "gradients 1 < trainer 1"}));
+  EXPECT_EQ(overall(), (lines{"gradients 1 < trainer 0", "gradients 1 < trainer 1"}));
   send(grad(1, 0, 3, 1, false));
   send(grad(2, 0, 3, 1, false));
-  EXPECT_EQ(told(), (lines{"gradients 3 < trainer 0", "gradients 1 < trainer 1"}));
+  EXPECT_EQ(overall(), (lines{"gradients 3 < trainer 0", "gradients 1 < trainer 1"}));
   send(grad(3, 0, 3, 1));
-  EXPECT_EQ(told(), (lines{"gradients 1 < trainer 1"}));
+  EXPECT_EQ(overall(), (lines{"gradients 1 < trainer 1"}));
 }
 
 TEST_F(StatusOfServer, NamesWhoseVerdictOnTheStepIsMissing) {
@@ -195,12 +195,12 @@ TEST_F(StatusOfServer, NamesWhoseVerdictOnTheStepIsMissing) {
   send(grad(1, 0, 3, 1, false));
   auto first = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 0});
   run();
-  EXPECT_EQ(told(), (lines{"gradients 1 < trainer 1"})) << "what trainer 0 has not sent, it cannot send yet";
+  EXPECT_EQ(overall(), (lines{"gradients 1 < trainer 1"})) << "what trainer 0 has not sent, it cannot send yet";
   send(grad(1, 1, 3, 1, false));
   auto second = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 1});
   auto order = ask<msg::committed>(server_, msg::optimizer_step{head(1), 1, true, 1});
   run();
-  EXPECT_EQ(told(), (lines{"the optimizer step 1 < trainer 0"}));
+  EXPECT_EQ(overall(), (lines{"the optimizer step 1 < trainer 0"}));
 }
 
 TEST_F(StatusOfServer, NamesWhoIsBehindWhereTrainersHaveNoStepInCommon) {
@@ -208,10 +208,10 @@ TEST_F(StatusOfServer, NamesWhoIsBehindWhereTrainersHaveNoStepInCommon) {
   send(grad(1, 0, 3, 1));
   send(grad(2, 0, 3, 1));
   send(grad(1, 1, 3, 1));
-  EXPECT_EQ(told(), lines{});
+  EXPECT_EQ(overall(), lines{});
   auto test_rows = ask<msg::rows>(server_, look_up(3, {1}));
   run();
-  EXPECT_EQ(told(), (lines{"gradients 2 < trainer 1"}));
+  EXPECT_EQ(overall(), (lines{"gradients 2 < trainer 1"}));
 }
 
 // -- before the run -------------------------------------------------------------

@@ -65,9 +65,9 @@ TEST(StepSchedule, CheckpointsFollowTheOptimizerStepInWhichOneIsDue) {
   const auto saves = [&](auto step) { return of.saves_after(step, false); };
   EXPECT_EQ(steps(of, saves), (list{6, 9, 12, 14})) << "due after 4, 8 and 12, and at the end";
   EXPECT_EQ(steps(of, [&](auto step) { return of.saves_after(step, true); }), (list{3, 6, 9, 12, 14}));
-  EXPECT_EQ(steps(of, [&](auto step) { return of.goes_on_after(step); }), (list{1, 2, 3, 4, 5, 7, 8, 10, 11, 13}));
+  EXPECT_EQ(steps(of, [&](auto step) { return of.continues_after(step); }), (list{1, 2, 3, 4, 5, 7, 8, 10, 11, 13}));
   of.epochs = model::epoch_plan(5);
-  EXPECT_EQ(steps(of, [&](auto step) { return of.goes_on_after(step); }), (list{1, 2, 3, 4, 7, 8, 11, 13}));
+  EXPECT_EQ(steps(of, [&](auto step) { return of.continues_after(step); }), (list{1, 2, 3, 4, 7, 8, 11, 13}));
   of.checkpoint_every = 0;
   EXPECT_EQ(steps(of, saves), list{14});
   of.saves = false;

@@ -83,7 +83,7 @@ std::vector<made> passed_together(const nn::module& what, const std::vector<inpu
       for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += pass->wanted()[i];
     }
     for (float& number : mean) number /= static_cast<float>(ranks.size());
-    for (const auto& pass : passes) pass->go_on(mean);
+    for (const auto& pass : passes) pass->proceed(mean);
   }
   for (const auto& pass : passes) EXPECT_TRUE(pass->wanted().empty()) << "all ranks wait equally often";
   return results;

@@ -20,7 +20,7 @@ std::string words_with(const std::vector<float>& weights) {
   chosen.names = {{"first.weight", {2, 2}, 0}, {"second.bias", {3}, 4}};
   trained_parameters numbers({{0, 4}, {4, 3}}, kernels::host_device(), chosen);
   numbers.start(weights, {});
-  return numbers.words_of_loss(nan);
+  return numbers.loss_text(nan);
 }
 
 TEST(TrainedParameters, NameTheFirstWeightThatIsSpoiltWhenTheLossIs) {

@@ -85,7 +85,7 @@ TEST(CriticalPath, SumsAllStepsUp) {
 }
 
 TEST(CriticalPath, CountsAStepWithoutAPartAsZero) {
-  const stretch apply{path_category::work, 2, 0, 0, trace::range_name::apply};
+  const path_part apply{path_category::work, 2, 0, 0, trace::range_name::apply};
   std::vector<step_path> paths(10);
   for (std::size_t i = 0; i < paths.size(); ++i) paths[i].window.end = trace::ms(1);
   for (std::size_t i = 0; i < 4; ++i) paths[i].parts.push_back({apply, trace::us(100 * static_cast<int>(i + 1)), 0});

@@ -83,8 +83,8 @@ std::string first_line(run_of& a, run_of& b, const diff_options& how = {}) {
   return text.substr(0, text.find('\n'));
 }
 
-bool has_note(const diff& found, std::string_view words) {
-  return std::ranges::any_of(found.notes, [&](const std::string& note) { return note.find(words) != note.npos; });
+bool has_note(const diff& found, std::string_view text) {
+  return std::ranges::any_of(found.notes, [&](const std::string& note) { return note.find(text) != note.npos; });
 }
 
 TEST(Diff, EqualRunsHaveNone) {

@@ -63,7 +63,7 @@ TEST(StepGraph, RecomputesThePathWhereSomethingTakesLess) {
   const trace::recording& run = one.made.done();
   const causality index(run);
   const step_graph graph(index, find_steps(run).whole[0]);
-  const stretch forward{path_category::work, one.made.trainer(0), 0, 0, trace::range_name::forward_backward};
+  const path_part forward{path_category::work, one.made.trainer(0), 0, 0, trace::range_name::forward_backward};
   EXPECT_EQ(parts(run, graph.longest_path(forward, 0.5)),
             (std::vector<part>{{"pool (server 1)", trace::ms(1)},
                                {"rows wire (server 1 to trainer 1)", trace::us(100)},

@@ -44,13 +44,13 @@ TEST(Fiber, ThrowsWhatItsBodyThrows) {
   });
   self = &one;
   one.resume();
-  std::string words;
+  std::string text;
   try {
     one.resume();
   } catch (const std::runtime_error& error) {
-    words = error.what();
+    text = error.what();
   }
-  EXPECT_EQ(words, "by the body");
+  EXPECT_EQ(text, "by the body");
   EXPECT_TRUE(one.is_over());
 }
 
@@ -111,7 +111,7 @@ TEST(Fiber, LeavesOnlyOnceWhileItUnwinds) {
 
 TEST(Fiber, KeepsTheExceptionsThatItHasInHand) {
   fiber* self = nullptr;
-  std::string words;
+  std::string text;
   fiber one([&] {
     try {
       throw std::runtime_error("inside");
@@ -120,7 +120,7 @@ TEST(Fiber, KeepsTheExceptionsThatItHasInHand) {
       try {
         throw;
       } catch (const std::runtime_error& error) {
-        words = error.what();
+        text = error.what();
       }
     }
   });
@@ -134,10 +134,10 @@ TEST(Fiber, KeepsTheExceptionsThatItHasInHand) {
     try {
       throw;
     } catch (const std::runtime_error& error) {
-      words += std::string(" and ") + error.what();
+      text += std::string(" and ") + error.what();
     }
   }
-  EXPECT_EQ(words, "inside and outside");
+  EXPECT_EQ(text, "inside and outside");
 }
 
 TEST(Fiber, HasAStackForALotOfNumbers) {

@@ -43,10 +43,10 @@ namespace {
 thread_local int group_depth = 0;
 thread_local std::vector<std::pair<ncclComm*, std::pair<cudaStream_t, troupe::emulated_cuda::work>>> group;
 thread_local bool group_connects = false;
-thread_local std::string last_words;
+thread_local std::string last_bytes;
 
-ncclResult_t refuse(ncclResult_t code, std::string words) {
-  last_words = std::move(words);
+ncclResult_t refuse(ncclResult_t code, std::string text) {
+  last_bytes = std::move(text);
   return code;
 }
 
@@ -123,8 +123,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   TROUPE_NCCL_CALL(comm->device);
   using phase = ncclComm::phase;
   if (comm->now == phase::meeting && comm->with->all_are_here()) {
-    last_words = comm->with->find_duplicate();
-    comm->now = last_words.empty() ? phase::idle : phase::failed;
+    last_bytes = comm->with->find_duplicate();
+    comm->now = last_bytes.empty() ? phase::idle : phase::failed;
   } else if (comm->now == phase::launching && std::exchange(comm->asked, true)) {
     comm->now = phase::idle;
     launch(*comm);
@@ -201,4 +201,4 @@ const char* ncclGetErrorString(ncclResult_t code) {
   }
 }
 
-const char* ncclGetLastError(ncclComm_t) { return last_words.c_str(); }
+const char* ncclGetLastError(ncclComm_t) { return last_bytes.c_str(); }

@@ -200,7 +200,7 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
   const outcome result = run({"train", "--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
-  for (const std::string& name : words_of(
+  for (const std::string& name : description_of(
            "data trainers servers epochs steps batch-size seed tables rows dim bag classes id-skew row-dtype "
            "table-split columns header separator test-file test-fraction shuffle-rows hidden interaction "
            "bottom-hidden loss metrics dense-optimizer sparse-optimizer dense-lr sparse-lr lr-schedule sparse-reduce "

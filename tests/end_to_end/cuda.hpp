@@ -43,7 +43,7 @@ struct run_figures {
   std::string digest;
 };
 
-inline run_figures train_on_cards(const words& options, const launch& how = {}) {
+inline run_figures train_on_cards(const args& options, const launch& how = {}) {
   const outcome result = run(with({"train", "--json", "--quiet"}, options), how);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   if (result.exit_code != 0) return {};
@@ -53,5 +53,5 @@ inline run_figures train_on_cards(const words& options, const launch& how = {}) 
 
 /// Enough steps to distinguish results, without the test rows. `whole_epoch` of cuda_test.cpp covers these, and an
 /// epoch's short last batch.
-inline const words adult = {"--data", "adult", "--steps", "12", "--eval-every", "0"};
+inline const args adult = {"--data", "adult", "--steps", "12", "--eval-every", "0"};
 }  // namespace troupe::end_to_end

@@ -11,12 +11,12 @@ namespace troupe::end_to_end::cuda_auto_test {
 namespace {
 
 /// 82.1 million multiplications in a trainer's step; `adult`'s batches need 2.6 million.
-const words large = {"--data", "adult", "--steps", "2", "--eval-every", "0", "--batch-size", "4096"};
+const args large = {"--data", "adult", "--steps", "2", "--eval-every", "0", "--batch-size", "4096"};
 constexpr const char* on_processor = "computing on the processor, as of --device auto: 2.6 million multiplications";
 constexpr const char* by_size = "as of --device auto: 82.1 million multiplications";
 
 /// Runs a job, expects `said` among its lines, and returns its digest.
-std::string train_and_say(const words& options, const std::string& said, const launch& how = {}) {
+std::string train_and_say(const args& options, const std::string& said, const launch& how = {}) {
   const outcome result = run(with({"train", "--json"}, options), how);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_FINDS(result.err, said);
@@ -66,7 +66,7 @@ TEST_F(CudaGpu, AResumedRunGoesOnWhereItWas) {
     SCOPED_TRACE(one.device);
     const model::checkpoint_folder folder;
     const std::string half = folder.path() + "/half";
-    const words job = {"--data", "adult", "--eval-every", "0", "--batch-size", one.batch};
+    const args job = {"--data", "adult", "--eval-every", "0", "--batch-size", one.batch};
     train_and_say(with(job, {"--steps", "2", "--save", half}), one.said);
     EXPECT_EQ(train_and_say({"--resume", half, "--steps", "4"}, one.said),
               train_on_cards(with(job, {"--steps", "4", "--device", one.device})).digest);
@@ -79,7 +79,7 @@ struct joined {
 };
 
 /// Runs a job whose members join without a device option.
-joined join_without_a_word(const words& job) {
+joined join_without_a_word(const args& job) {
   gathered_run all(job);
   all.join_as("server");
   all.join({"--as", "trainer", "--count", "2"});

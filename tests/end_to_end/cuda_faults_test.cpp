@@ -33,12 +33,12 @@ TEST_F(EmulatedCudaGpu, NobodyHangsInTheCollectiveOfAKilledTrainer) {
 // -- failures during a run ---------------------------------------------------------
 
 /// Two trainers, each on its own card, with NCCL between them, and a server whose table is on the first card.
-const words brief = {"--data", "adult", "--steps", "3", "--eval-every", "0", "--device", "cuda"};
+const args brief = {"--data", "adult", "--steps", "3", "--eval-every", "0", "--device", "cuda"};
 
 launch with_fault(const std::string& fault) { return with_cards("devices=2," + fault); }
 
 /// Counts the calls of an unbroken run in one process, by function.
-std::map<std::string, std::uint64_t> calls_of(const words& options, std::string& digest) {
+std::map<std::string, std::uint64_t> calls_of(const args& options, std::string& digest) {
   const model::checkpoint_folder folder;
   digest = train_on_cards(options, with_fault("counts=" + (folder / "calls"))).digest;
   std::map<std::string, std::uint64_t> calls;
@@ -64,7 +64,7 @@ std::string expect_device_error(const outcome& result) {
 }
 
 /// Expects that a fault ends the run with this error, or changes no result.
-void expect_named_or_harmless(const std::string& fault, const words& options, const std::string& digest) {
+void expect_named_or_harmless(const std::string& fault, const args& options, const std::string& digest) {
   SCOPED_TRACE(fault);
   launch how = with_fault(fault);
   how.environment.emplace_back("ASAN_OPTIONS", "detect_leaks=0");  // a failed device cannot free everything
@@ -97,8 +97,8 @@ TEST_F(EmulatedCudaGpu, AnyCallThatFailsIsToldOrChangesNothing) {
 struct failing_device {
   const char* name;
   const char* fault;
-  words parts;  ///< of the error
-  words placed = {"--device", "cuda"};
+  args parts;  ///< of the error
+  args placed = {"--device", "cuda"};
 };
 
 void PrintTo(const failing_device& one, std::ostream* out) { *out << one.name; }
@@ -107,14 +107,14 @@ class FailingCudaGpu : public EmulatedCudaGpu, public testing::WithParamInterfac
 
 /// During the run, in one process and in several; resuming from the newest checkpoint gives the unbroken run's weights.
 TEST_P(FailingCudaGpu, EndsTheRunWithItsNameAndWithoutASpoiltCheckpoint) {
-  const words& placed = GetParam().placed;
+  const args& placed = GetParam().placed;
   const std::string whole = train_on_cards(with(adult, placed)).digest;
-  for (const words& spread : {words{}, words{"--processes", "--request-timeout", "2"}}) {
+  for (const args& spread : {args{}, args{"--processes", "--request-timeout", "2"}}) {
     SCOPED_TRACE(testing::PrintToString(spread));
     const model::checkpoint_folder folder;
     const std::string saved = folder / "saved";
-    const words saving = {"--save", saved, "--checkpoint-every", "1", "--restarts", "0", "--quiet", "--json"};
-    const words options = with(with(with(with({"train"}, adult), placed), saving), spread);
+    const args saving = {"--save", saved, "--checkpoint-every", "1", "--restarts", "0", "--quiet", "--json"};
+    const args options = with(with(with(with({"train"}, adult), placed), saving), spread);
     const outcome result = run(options, with_fault(GetParam().fault));
     const std::string line = expect_device_error(result);
     EXPECT_FINDS(line, ", step ");
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, FailingCudaGpu, testing::ValuesIn(failing),
                          [](const auto& one) { return std::string(one.param.name); });
 
 TEST_F(EmulatedCudaGpu, AnyCallOfAProcessThatFailsIsToldOrChangesNothing) {
-  const words options = with(brief, {"--processes"});
+  const args options = with(brief, {"--processes"});
   const std::string digest = train_on_cards(options).digest;
   constexpr std::uint64_t calls_max = 500;  // about as many as one process makes on device 1
   model::random_sequence random(model::mix(2));
@@ -152,7 +152,7 @@ TEST_F(EmulatedCudaGpu, AnyCallOfAProcessThatFailsIsToldOrChangesNothing) {
 }
 
 TEST_F(EmulatedCudaGpu, MemoryThatIsFullInTheMidstOfARunEndsItWithWhatIsMissing) {
-  for (const words& spread : {words{}, words{"--processes"}}) {
+  for (const args& spread : {args{}, args{"--processes"}}) {
     SCOPED_TRACE(testing::PrintToString(spread));
     const outcome result = run(with(with({"train", "--quiet"}, brief), spread),
                                with_fault("fail=cudaMalloc@12/1:cudaErrorMemoryAllocation"));
@@ -178,7 +178,7 @@ TEST_F(EmulatedCudaGpu, AnAllReduceThatHangsEndsTheRun) {
 struct refused_case {
   const char* name;
   const char* cards;
-  words options;
+  args options;
   std::string says;
 };
 
@@ -192,12 +192,12 @@ TEST_P(RefusedCudaGpu, InOneLine) {
   EXPECT_FINDS(line, GetParam().says);
 }
 
-const words large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", "--steps", "3"};
-const words wide_bags = {"--data", "synthetic", "--rows", "100",          "--dim", "32",      "--tables",
-                         "8",      "--bag",     "26",     "--batch-size", "4096",  "--steps", "3"};
+const args large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", "--steps", "3"};
+const args wide_bags = {"--data", "synthetic", "--rows", "100",          "--dim", "32",      "--tables",
+                        "8",      "--bag",     "26",     "--batch-size", "4096",  "--steps", "3"};
 // A batch needs 1 MiB besides 32 MiB of workspace; an evaluation of 1,024 rows needs 17 MiB more.
-const words small_batches = {"--data", "synthetic", "--rows", "100",     "--dim", "16",         "--batch-size",
-                             "8",      "--hidden",  "4096",   "--steps", "3",     "--trainers", "1"};
+const args small_batches = {"--data", "synthetic", "--rows", "100",     "--dim", "16",         "--batch-size",
+                            "8",      "--hidden",  "4096",   "--steps", "3",     "--trainers", "1"};
 const std::vector<refused_case> refused = {
     {"no_room_for_a_step", "devices=1,memory_mib=100", wide_bags, "batches and workspace"},
     {"no_room_for_an_evaluation", "devices=1,memory_mib=48", with(small_batches, {"--eval-every", "1"}),
@@ -239,20 +239,20 @@ TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
 }
 
 /// Data whose row 175 makes a dense gradient overflow, but not the loss, and a job that reaches it in step 44.
-words with_an_overflow(const model::checkpoint_folder& folder) {
+args with_an_overflow(const model::checkpoint_folder& folder) {
   std::string rows = "n0,c0,y\n";
   for (int i = 0; i < 400; ++i)
     rows += fmt::format("{},{},{}\n", i == 350 ? "3e38" : fmt::format("0.{}", i % 9), i % 7, i % 2);
   model::set_content(folder / "rows.csv", rows);
   return with(
-      words_of("--batch-size 4 --dim 6 --loss mse --epochs 2 --shuffle-rows 1"),
+      description_of("--batch-size 4 --dim 6 --loss mse --epochs 2 --shuffle-rows 1"),
       {"--data", "csv:" + (folder / "rows.csv"), "--columns",
        R"([{"name":"n0","kind":"numeric"},{"name":"c0","kind":"categorical","rows":10},{"name":"y","kind":"label"}])"});
 }
 
 TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
   model::checkpoint_folder folder;
-  const words options = with_an_overflow(folder);
+  const args options = with_an_overflow(folder);
   std::vector<std::string> kept;
   for (const char* device : {"cpu", "cuda"}) {
     const std::string saved = folder / device;

@@ -17,7 +17,7 @@
 namespace troupe::end_to_end::cuda_test {
 namespace {
 
-const words whole_epoch = {"--data", "adult", "--epochs", "1"};
+const args whole_epoch = {"--data", "adult", "--epochs", "1"};
 
 // -- the same meaning ------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ TEST_F(CudaGpu, ReferenceRunsAreWithinTheirBound) {
 
 struct meaning {
   const char* name;
-  words options;
+  args options;
 };
 
 void PrintTo(const meaning& one, std::ostream* out) { *out << one.name; }
@@ -42,10 +42,10 @@ void PrintTo(const meaning& one, std::ostream* out) { *out << one.name; }
 class MeaningGpu : public CudaGpu, public testing::WithParamInterface<meaning> {};
 
 TEST_P(MeaningGpu, IsTheProcessors) {
-  const words& options = GetParam().options;
+  const args& options = GetParam().options;
   const run_figures expected = train_on_cards(with(options, {"--device", "cpu"}));
-  for (const words& placed : {words{"--device", "cuda"}, words{"--device", "cuda", "--server-device", "cpu"},
-                              words{"--device", "cpu", "--server-device", "cuda"}}) {
+  for (const args& placed : {args{"--device", "cuda"}, args{"--device", "cuda", "--server-device", "cpu"},
+                             args{"--device", "cpu", "--server-device", "cuda"}}) {
     SCOPED_TRACE(testing::PrintToString(placed));
     const run_figures once = train_on_cards(with(options, placed));
     EXPECT_NEAR(once.loss, expected.loss, 1e-4 * std::max(1.0, std::abs(expected.loss)));
@@ -74,18 +74,18 @@ INSTANTIATE_TEST_SUITE_P(Jobs, MeaningGpu, testing::ValuesIn(meanings),
 TEST_F(CudaGpu, TablesOnADeviceHaveTheProcessorsBits) {
   for (const char* optimizer : {"sgd", "adagrad", "adam", "lazy-adam"}) {
     SCOPED_TRACE(optimizer);
-    const words options = {"--data", "tutorial", "--epochs", "3", "--device", "cpu", "--sparse-optimizer", optimizer};
+    const args options = {"--data", "tutorial", "--epochs", "3", "--device", "cpu", "--sparse-optimizer", optimizer};
     EXPECT_EQ(train_on_cards(with(options, {"--server-device", "cuda"})).digest, train_on_cards(options).digest);
   }
 }
 
 TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
-  for (const words& options : {words{"--data", "adult", "--eval-every", "0", "--batch-size", "1024", "--steps", "5"},
-                               words{"--data", "synthetic", "--batch-size", "256", "--rows", "2", "--steps", "3"},
-                               words{"--data", "adult", "--eval-every", "0", "--clip-norm", "0.05",
-                                     "--sparse-optimizer", "rowwise-adagrad", "--dim", "8", "--steps", "20"},
-                               words{"--data", "adult", "--eval-every", "0", "--interaction", "dot", "--bottom-hidden",
-                                     "8", "--trainers", "2", "--accumulate", "3", "--steps", "12"}}) {
+  for (const args& options : {args{"--data", "adult", "--eval-every", "0", "--batch-size", "1024", "--steps", "5"},
+                              args{"--data", "synthetic", "--batch-size", "256", "--rows", "2", "--steps", "3"},
+                              args{"--data", "adult", "--eval-every", "0", "--clip-norm", "0.05", "--sparse-optimizer",
+                                   "rowwise-adagrad", "--dim", "8", "--steps", "20"},
+                              args{"--data", "adult", "--eval-every", "0", "--interaction", "dot", "--bottom-hidden",
+                                   "8", "--trainers", "2", "--accumulate", "3", "--steps", "12"}}) {
     SCOPED_TRACE(testing::PrintToString(options));
     const std::string one = train_on_cards(with(options, {"--device", "cuda"})).digest;
     EXPECT_EQ(train_on_cards(with(options, {"--device", "cuda", "--servers", "3"})).digest, one);
@@ -106,15 +106,15 @@ TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
 // With memory for a copy of the tables, and without: then the optimizer step waits until they have been written, while
 // the next step's lookups arrive.
 TEST_F(CudaGpu, ACheckpointWhileTrainingGoesOnChangesNothing) {
-  const words job = {"--data",   "synthetic", "--tables", "3", "--rows",   "1000", "--dim",  "8", "--batch-size", "64",
-                     "--hidden", "16",        "--seed",   "5", "--device", "cuda", "--steps"};
+  const args job = {"--data",   "synthetic", "--tables", "3", "--rows",   "1000", "--dim",  "8", "--batch-size", "64",
+                    "--hidden", "16",        "--seed",   "5", "--device", "cuda", "--steps"};
   const std::string whole = train_on_cards(with(job, {"40"})).digest;
   const std::string clipped = train_on_cards(with(job, {"40", "--clip-norm", "0.05"})).digest;
   for (const char* memory : {"0", "100000000"}) {
     SCOPED_TRACE(memory);
     const model::checkpoint_folder folder;
     const auto saving = [&](const char* name) {
-      return words{"--save", folder / name, "--checkpoint-every", "1", "--checkpoint-memory", memory};
+      return args{"--save", folder / name, "--checkpoint-every", "1", "--checkpoint-memory", memory};
     };
     EXPECT_EQ(train_on_cards(with(job, with({"40"}, saving("whole")))).digest, whole);
     EXPECT_EQ(train_on_cards(with(job, with({"40", "--clip-norm", "0.05"}, saving("clipped")))).digest, clipped);
@@ -124,7 +124,7 @@ TEST_F(CudaGpu, ACheckpointWhileTrainingGoesOnChangesNothing) {
 }
 
 TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
-  const words longer = {"--data", "adult", "--steps", "100", "--eval-every", "0", "--device", "cuda"};
+  const args longer = {"--data", "adult", "--steps", "100", "--eval-every", "0", "--device", "cuda"};
   const double exact = train_on_cards(longer).loss;
   for (const char* precision : {"tf32", "bf16"})
     EXPECT_NEAR(train_on_cards(with(longer, {"--matmul-precision", precision})).loss, exact, 5e-3) << precision;
@@ -134,7 +134,7 @@ TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
   const model::checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
   train_on_cards(with(adult, {"--device", "cuda", "--matmul-precision", "tf32", "--save", half}));
-  const words on = {"--resume", half, "--steps", "24", "--device", "cpu", "--matmul-precision", "f32"};
+  const args on = {"--resume", half, "--steps", "24", "--device", "cpu", "--matmul-precision", "f32"};
   EXPECT_NEAR(train_on_cards(on).loss,
               train_on_cards({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cpu"}).loss, 5e-3);
 }
@@ -208,7 +208,7 @@ TEST_F(CudaGpu, StepsAsGraphsChangeNothingButWhenTheyAreTold) {
 }
 
 TEST_F(CudaGpu, StepsAsGraphsAreRefusedByName) {
-  const auto refusal = [](const words& more) {
+  const auto refusal = [](const args& more) {
     return expect_error(run(with({"train", "--device", "cuda", "--step-graph", "on"}, with(adult, more))), 2);
   };
   EXPECT_FINDS(refusal({"--trainers", "2"}), "--step-graph on: ");
@@ -240,7 +240,7 @@ TEST_F(CudaGpu, TwoProcessesAddUpOnOneDeviceAsTwoHostsWould) {
 // -- several devices -------------------------------------------------------------------------
 
 TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {
-  const words options = with(adult, {"--device", "cuda"});
+  const args options = with(adult, {"--device", "cuda"});
   const run_figures one = train_on_cards(options, with_cards("devices=1"));
   EXPECT_EQ(train_on_cards(options, with_cards("devices=2")).digest, one.digest);
   EXPECT_EQ(train_on_cards(with(options, {"--devices", "1,0"}), with_cards("devices=2")).digest, one.digest);
@@ -250,15 +250,15 @@ TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {
 // The sum of three addends depends on their order. In one process the devices add in rank order.
 TEST_F(EmulatedCudaGpu, TheOrderInWhichProcessesJoinMakesNoDifference) {
   const launch three_cards = with_cards("devices=3");
-  const words options = {"--data", "synthetic", "--trainers", "3",        "--batch-size",
-                         "8",      "--steps",   "5",          "--device", "cuda"};
+  const args options = {"--data", "synthetic", "--trainers", "3",        "--batch-size",
+                        "8",      "--steps",   "5",          "--device", "cuda"};
   const std::string expected = train_on_cards(options, three_cards).digest;
   for (int i = 0; i < 4; ++i) EXPECT_EQ(train_on_cards(with(options, {"--processes"}), three_cards).digest, expected);
 }
 
 TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyAskedForThem) {
   // Steps so large that --device auto chooses devices.
-  const words large = {"--data", "adult", "--steps", "2", "--eval-every", "0", "--batch-size", "4096"};
+  const args large = {"--data", "adult", "--steps", "2", "--eval-every", "0", "--batch-size", "4096"};
   launch one_card = with_cards("devices=1");
   const outcome result = run(with({"train", "--processes", "--json"}, large), one_card);
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -270,7 +270,7 @@ TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyA
 /// Process numbers depend on the order of joining; how processes exchange their devices is not a difference.
 TEST_F(EmulatedCudaGpu, HowDevicesAreIntroducedIsNoDifferenceOfTwoRuns) {
   const model::checkpoint_folder folder;
-  const words options = {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--processes", "--trace", "full"};
+  const args options = {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--processes", "--trace", "full"};
   for (const char* name : {"/one", "/other"}) train_on_cards(with(options, {"--trace-dir", folder.path() + name}));
   const outcome compared = run({"trace", "diff", folder.path() + "/one", folder.path() + "/other"});
   EXPECT_TRUE(compared.exit_code == 0 || compared.exit_code == 1) << compared.err;
@@ -278,7 +278,7 @@ TEST_F(EmulatedCudaGpu, HowDevicesAreIntroducedIsNoDifferenceOfTwoRuns) {
 }
 
 TEST_F(EmulatedCudaGpu, FourTrainersOnThreeDevicesAreSummedUpOnEachFirst) {
-  const words options = with(adult, {"--device", "cuda", "--trainers", "4"});
+  const args options = with(adult, {"--device", "cuda", "--trainers", "4"});
   const run_figures one = train_on_cards(options, with_cards("devices=1"));
   const run_figures three = train_on_cards(options, with_cards("devices=3"));
   EXPECT_NEAR(three.loss, one.loss, 1e-5);
@@ -286,9 +286,9 @@ TEST_F(EmulatedCudaGpu, FourTrainersOnThreeDevicesAreSummedUpOnEachFirst) {
 }
 
 /// Runs one server and a trainer for each element of `options`, all of which join.
-std::vector<outcome> joined_trainers(gathered_run& all, const std::vector<words>& options, int code) {
+std::vector<outcome> joined_trainers(gathered_run& all, const std::vector<args>& options, int code) {
   all.join({"--as", "server", "--device", "cpu"});
-  for (const words& one : options) all.join(with({"--as", "trainer"}, one));
+  for (const args& one : options) all.join(with({"--as", "trainer"}, one));
   return all.finish_members(code);
 }
 
@@ -334,7 +334,7 @@ TEST_F(EmulatedCudaGpu, TheCommandLinesDeviceTakesThePlaceOfAllThatTheFileSaysOf
 }
 
 TEST_F(EmulatedCudaGpu, WhatStandsAgainstDevicesIsSaidWhereNobodyAskedForThem) {
-  const words brief = {"train", "--data", "adult", "--steps", "2"};
+  const args brief = {"train", "--data", "adult", "--steps", "2"};
   const std::string begin = "computing on the processor, as of --device auto: ";
   for (const auto& [cards, why] : {std::pair{"driver=12020", "the NVIDIA driver is too old"},
                                    {"capability=7.5", "no CUDA device has the compute capability 8.0"}}) {

@@ -24,7 +24,7 @@ namespace {
 struct recorded_run {
   std::string with_avx3;
   std::string with_avx2;
-  words command;
+  args command;
 };
 
 void PrintTo(const recorded_run& one, std::ostream* out) { *out << fmt::format("{}", fmt::join(one.command, " ")); }
@@ -44,8 +44,8 @@ std::vector<recorded_run> recorded_runs() {
 }
 
 /// Completes the command with its program, its files and settings that do not affect the digest.
-words completed(const recorded_run& of, launch& how) {
-  words all = of.command;
+args completed(const recorded_run& of, launch& how) {
+  args all = of.command;
   if (all.front().starts_with("example_")) {
     how.program = std::string(TROUPE_EXAMPLE_PROGRAMS) + "/" + all.front();
     all.front() = "--quiet";
@@ -65,7 +65,7 @@ words completed(const recorded_run& of, launch& how) {
 }
 
 /// Returns what is compared: the last digest, or the digits of a number if the program prints no digest.
-std::string printed(const words& command, const std::string& output) {
+std::string printed(const args& command, const std::string& output) {
   const bool has_digest =
       command.front() != "example_tensor_parallel" && command.front() != "example_parameter_averaging";
   const std::regex value(command.front() == "train"    ? R"re("weights_digest":"(\w+)")re"

@@ -14,11 +14,11 @@ namespace troupe::end_to_end::elastic_test {
 namespace {
 
 /// 3 epochs of 128 steps of 256 rows.
-const words job = {"--data", "adult", "--epochs", "3", "--servers", "2", "--seed", "5"};
+const args job = {"--data", "adult", "--epochs", "3", "--servers", "2", "--seed", "5"};
 constexpr std::uint64_t rows = 32561;
 constexpr const char* ups_and_downs = "0:2,50:4,128:1,200:3";
 
-words elastic(const words& more) { return with(with({"train", "--json", "--elastic", "1:8"}, job), more); }
+args elastic(const args& more) { return with(with({"train", "--json", "--elastic", "1:8"}, job), more); }
 
 /// The outcome of a run of the list ups_and_downs in one process.
 const outcome& planned() {
@@ -33,7 +33,7 @@ double loss_of(const boost::json::object& event) { return event.at("loss").to_nu
 
 class Elastic : public testing::Test {
  protected:
-  words saving() const { return {"--save", folder_.path()}; }
+  args saving() const { return {"--save", folder_.path()}; }
 
   const model::checkpoint_folder folder_;
 };
@@ -92,7 +92,7 @@ TEST_F(Elastic, GoesOnFromACheckpointWithTheRestOfItsMemberships) {
 
 TEST_F(Elastic, GoesOnFromACheckpointWithOtherTrainers) {
   ASSERT_EQ(run(with({"train", "--trainers", "2", "--steps", "50"}, with(job, saving()))).exit_code, 0);
-  const words on = {"train", "--json", "--resume", folder_.path(), "--save", folder_.path(), "--epochs", "3"};
+  const args on = {"train", "--json", "--resume", folder_.path(), "--save", folder_.path(), "--epochs", "3"};
   const outcome ended = run(with(on, {"--elastic", "1:8", "--trainers", "5"}));
   const model::checkpoint_folder other;
   const outcome same = run(elastic({"--memberships", "0:2,50:5", "--save", other.path()}));
@@ -130,7 +130,7 @@ TEST_F(Elastic, SurvivesAStormOfJoinsAndLeaves) {
 // -- while it runs ------------------------------------------------------------------
 
 /// Asks a master, which may be slow on a busy machine.
-outcome ask(const words& question) { return run(with(question, {"--timeout", "60"}), with_token()); }
+outcome ask(const args& question) { return run(with(question, {"--timeout", "60"}), with_token()); }
 
 /// Waits until the run trains with `from` trainers, and asks for `to`.
 void scale(const std::string& where, int from, int to) {
@@ -146,7 +146,7 @@ void scale(const std::string& where, int from, int to) {
 }
 
 /// Expects that a run with the same memberships from the beginning has the same weights.
-void expect_repeatable(const outcome& ended, const words& what) {
+void expect_repeatable(const outcome& ended, const args& what) {
   const std::string digest = digest_of(ended);
   const std::string list(last_event(ended, "done").at("memberships").as_string());
   const model::checkpoint_folder other;
@@ -154,8 +154,8 @@ void expect_repeatable(const outcome& ended, const words& what) {
 }
 
 TEST_F(Elastic, IsScaledByACommandWithProcesses) {
-  const words long_job = with({"train", "--json", "--elastic", "1:8", "--batch-size", "32"},
-                              {"--data", "adult", "--epochs", "12", "--servers", "1", "--eval-every", "4"});
+  const args long_job = with({"train", "--json", "--elastic", "1:8", "--batch-size", "32"},
+                             {"--data", "adult", "--epochs", "12", "--servers", "1", "--eval-every", "4"});
   program running(with(long_job, with({"--processes", "--trainers", "2"}, saving())), with_token());
   ASSERT_TRUE(running.wait_for_error("listening on ")) << running.error();
   const std::string line = line_with(running.error(), "listening on ");
@@ -170,8 +170,8 @@ TEST_F(Elastic, IsScaledByACommandWithProcesses) {
 }
 
 TEST_F(Elastic, OfAGatheredRunTakesInNewMembersAndLetsOthersGo) {
-  const words long_job = {"--elastic", "1:8",      "--batch-size", "32",           "--data",
-                          "adult",     "--epochs", "12",           "--eval-every", "4"};
+  const args long_job = {"--elastic", "1:8",      "--batch-size", "32",           "--data",
+                         "adult",     "--epochs", "12",           "--eval-every", "4"};
   gathered_run several(with(with(long_job, {"--trainers", "2"}), saving()));
   several.join_all(1, 2);
   scale(several.where(), 2, 3);
@@ -209,7 +209,7 @@ TEST_F(Elastic, IsNotScaledBeyondItsRangeNorIfItIsNotElastic) {
 }
 
 TEST_F(Elastic, RefusesWhatItCannotKeep) {
-  const auto refused = [](words all) {
+  const auto refused = [](args all) {
     std::erase(all, "--json");
     return expect_error(run(all), 2);
   };
@@ -220,8 +220,8 @@ TEST_F(Elastic, RefusesWhatItCannotKeep) {
                 .find("--trainers 3: --memberships begins with 2"),
             std::string::npos);
   ASSERT_EQ(run(elastic(with({"--memberships", "0:2,50:3", "--steps", "90"}, saving()))).exit_code, 0);
-  const words on = {"train", "--json", "--resume",     folder_.path(), "--restarts",
-                    "3",     "--save", folder_.path(), "--steps",      "120"};
+  const args on = {"train", "--json", "--resume",     folder_.path(), "--restarts",
+                   "3",     "--save", folder_.path(), "--steps",      "120"};
   EXPECT_NE(refused(with(on, {"--memberships", "0:2,60:3"}))
                 .find("the run of the checkpoint had others before step 90: 0:2,50:3"),
             std::string::npos);

@@ -19,13 +19,13 @@ namespace troupe::end_to_end::epoch_log_test {
 namespace {
 
 /// Adult in epochs of 9 steps; `more`: options at the end.
-words adult(const std::string& steps, const words& more) {
+args adult(const std::string& steps, const args& more) {
   return with({"train", "--quiet", "--batch-size", "2000", "--steps", steps}, more);
 }
 
 /// Options of a run that resumes from `from`, if it holds a checkpoint, and saves there.
-words saving(const model::checkpoint_folder& from, const words& more) {
-  words all = {"--save", from.path()};
+args saving(const model::checkpoint_folder& from, const args& more) {
+  args all = {"--save", from.path()};
   if (!model::entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
   return with(all, more);
 }
@@ -160,8 +160,8 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
     EXPECT_EQ(read_file(kept), before) << why;
     EXPECT_EQ(model::entries_of(folder.path()), (std::vector<std::string>{"kept.csv", "saved"})) << why;
   };
-  const words outputs = {"--metrics-csv", kept, "--save", new_checkpoints, "--tensorboard", new_events};
-  const auto refused = [&](const words& more) { return run(with(with({"train"}, more), outputs)); };
+  const args outputs = {"--metrics-csv", kept, "--save", new_checkpoints, "--tensorboard", new_events};
+  const auto refused = [&](const args& more) { return run(with(with({"train"}, more), outputs)); };
   expect_untouched(refused({"--data", "criteo:" + folder / "none"}), "none: No such file");
   expect_untouched(refused({"--data", "synthetic", "--rows", "1000000000000", "--dim", "1"}),
                    "GiB of memory are available");
@@ -182,16 +182,16 @@ TEST(MetricsCsv, IsNotWrittenOverTheRows) {
   const model::checkpoint_folder folder;
   const std::string rows = folder / "rows.csv";
   std::ofstream(rows) << "y,x\n1,2\n0,3\n1,4\n";
-  const auto job = [](const std::string& data, const words& more) {
+  const auto job = [](const std::string& data, const args& more) {
     const char* const columns = R"([{"name":"y","kind":"label"},{"name":"x","kind":"categorical"}])";
-    return with(with(words_of("train --batch-size 1 --trainers 1 --data"), {"csv:" + data, "--columns", columns}),
+    return with(with(description_of("train --batch-size 1 --trainers 1 --data"), {"csv:" + data, "--columns", columns}),
                 more);
   };
   const std::string why = "--metrics-csv " + rows + ": is the file that rows are read from";
   const std::string other = folder / "other.csv";
   std::filesystem::copy_file(rows, other);
-  for (const words& order : {job(rows, {"--metrics-csv", rows}), job(folder / "./rows.csv", {"--metrics-csv", rows}),
-                             job(other, {"--test-file", rows, "--metrics-csv", rows})}) {
+  for (const args& order : {job(rows, {"--metrics-csv", rows}), job(folder / "./rows.csv", {"--metrics-csv", rows}),
+                            job(other, {"--test-file", rows, "--metrics-csv", rows})}) {
     EXPECT_FINDS(expect_error(run(order), 2), why);
     EXPECT_EQ(read_file(rows), "y,x\n1,2\n0,3\n1,4\n");
   }

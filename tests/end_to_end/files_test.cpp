@@ -47,13 +47,14 @@ const std::string csv_columns =
     R"([{"name": "clicked", "kind": "label"}, {"name": "age", "kind": "numeric", "transform": "log1p"},)"
     R"( {"name": "city", "kind": "categorical"}, {"name": "tags", "kind": "multi", "vocabulary": ["a", "b", "c"]}])";
 
-words criteo_job(const std::string& path) {
-  return with(words_of("train --rows 1000 --dim 4 --batch-size 64 --test-fraction 0.2 --dense-lr 0.1 --sparse-lr 0.5"),
-              {"--data", "criteo:" + path});
+args criteo_job(const std::string& path) {
+  return with(
+      description_of("train --rows 1000 --dim 4 --batch-size 64 --test-fraction 0.2 --dense-lr 0.1 --sparse-lr 0.5"),
+      {"--data", "criteo:" + path});
 }
 
-words csv_job(const std::string& path) {
-  return with(words_of("train --rows 1000 --dim 4 --batch-size 64 --dense-lr 0.1 --sparse-lr 0.5"),
+args csv_job(const std::string& path) {
+  return with(description_of("train --rows 1000 --dim 4 --batch-size 64 --dense-lr 0.1 --sparse-lr 0.5"),
               {"--data", "csv:" + path, "--columns", csv_columns});
 }
 
@@ -104,10 +105,10 @@ std::string linear_text(std::size_t rows, std::vector<std::array<float, 3>>& num
 }
 
 /// A job of one linear layer for the files of `linear_text`.
-words linear_job(const std::string& train, const std::string& test) {
+args linear_job(const std::string& train, const std::string& test) {
   const char* columns =
       R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}, {"name": "b", "kind": "numeric"}])";
-  const words files = {"train", "--data", "csv:" + train, "--test-file", test, "--columns", columns};
+  const args files = {"train", "--data", "csv:" + train, "--test-file", test, "--columns", columns};
   return with(files, {"--loss", "mse", "--hidden", "none", "--servers", "0", "--trainers", "3", "--dense-lr", "0.01",
                       "--batch-size", "32"});
 }
@@ -164,7 +165,7 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
 }
 
 /// The error text after the file's name.
-std::string fault_of(const words& arguments, const std::string& path) {
+std::string fault_of(const args& arguments, const std::string& path) {
   const std::string line = expect_error(run(arguments), 2);
   const auto place = line.find(path);
   EXPECT_NE(place, std::string::npos) << line;
@@ -174,13 +175,13 @@ std::string fault_of(const words& arguments, const std::string& path) {
 /// Editors and `echo >>` leave blank lines at the end.
 TEST(CsvFiles, TellOfBlankLinesOnceAndTrainAsWithout) {
   const std::string text = csv_text(500);
-  const auto train = [](const std::string& path, const words& more) {
+  const auto train = [](const std::string& path, const args& more) {
     return run(with(csv_job(path), with({"--test-file", path, "--epochs", "3", "--json"}, more)));
   };
   const outcome plain = train(write_file("no-blank.csv", text), {});
   const std::string path = write_file("blank.csv", text + "\r\n\n");
   const std::string note = path + ": 2 blank lines passed over, the first of them line 502";
-  for (const words& more : {words(), {"--processes"}}) {
+  for (const args& more : {args(), {"--processes"}}) {
     const outcome blank = train(path, more);
     EXPECT_EQ(last_event(blank, "done").at("weights_digest"), last_event(plain, "done").at("weights_digest"));
     const auto told = blank.err.find(note);

@@ -12,17 +12,17 @@
 namespace troupe::end_to_end::hosts_test {
 namespace {
 
-const words short_job = {"--data", "tutorial", "--steps", "25", "--seed", "7"};
-const words one_server_two_trainers = {"--servers", "1", "--trainers", "2"};
+const args short_job = {"--data", "tutorial", "--steps", "25", "--seed", "7"};
+const args one_server_two_trainers = {"--servers", "1", "--trainers", "2"};
 
-words job_of(const words& options) { return with(options, one_server_two_trainers); }
+args job_of(const args& options) { return with(options, one_server_two_trainers); }
 
 std::string whole_digest() { return digest_of(run(with({"train", "--json"}, job_of(short_job)))); }
 
 /// An address of this machine without a listener.
 std::string free_address() { return links::to_string(links::raw_server().address()); }
 
-words join_to(const std::string& where, const words& more) { return with({"join", where, "--as", "trainer"}, more); }
+args join_to(const std::string& where, const args& more) { return with({"join", where, "--as", "trainer"}, more); }
 
 TEST(Hosts, EndWithTheDigestOfOneProcess) {
   gathered_run several(job_of(short_job));
@@ -62,7 +62,7 @@ TEST(Hosts, MayComeBeforeTheMaster) {
 
 TEST(Hosts, GoOnWithWhatProcessesSaved) {
   const model::checkpoint_folder folder;
-  const auto steps = [](const std::string& count) { return words{"--data", "tutorial", "--steps", count}; };
+  const auto steps = [](const std::string& count) { return args{"--data", "tutorial", "--steps", count}; };
   const std::string whole = digest_of(run(with({"train", "--json"}, job_of(steps("40")))));
   digest_of(run(with({"train", "--json", "--processes", "--save", folder.path()}, job_of(steps("15")))));
   gathered_run several(with(job_of(steps("40")), {"--resume", folder.path(), "--save", folder.path()}));
@@ -148,8 +148,8 @@ TEST(Hosts, CannotTakeWhatNoMessageCouldCarry) {
 
 TEST(Hosts, CannotSaveWhatNoMessageCouldCarry) {
   const model::checkpoint_folder folder;
-  const words wide = {"master", "--listen",    "127.0.0.1:0",       "--data", "synthetic", "--hidden", "12288,12288",
-                      "--save", folder.path(), "--dense-optimizer", "adam"};
+  const args wide = {"master", "--listen",    "127.0.0.1:0",       "--data", "synthetic", "--hidden", "12288,12288",
+                     "--save", folder.path(), "--dense-optimizer", "adam"};
   const std::string line = expect_error(run(wide, with_token()), 2);
   EXPECT_FINDS(line, "--hidden: the dense weights and their optimizer's state");
 }

@@ -39,7 +39,7 @@ struct made_images {
 
 constexpr int test_images = 100;
 
-words job_on(const std::string& images, const std::string& labels) {
+args job_on(const std::string& images, const std::string& labels) {
   const made_images test(test_images, 2);
   const std::string test_files =
       write_file("test.images", test.images) + "," + write_file("test.labels.gz", model::gzip(test.labels));
@@ -54,7 +54,7 @@ TEST(Images, TeachAModelWithTheSameWeightsInProcesses) {
   const made_images train(402, 1);  // the last batches are short: 201 rows of each trainer
   const std::string images = write_file("train.images", train.images);
   const std::string labels = write_file("train.labels", train.labels);
-  const words job = job_on(images, labels);
+  const args job = job_on(images, labels);
   const outcome whole = run(job);
   const auto done = last_event(whole, "done");
   ASSERT_FALSE(done.empty()) << whole.err;

@@ -19,9 +19,9 @@
 namespace troupe::end_to_end::intruders_test {
 namespace {
 
-const words short_job = {"--data", "tutorial", "--steps", "10", "--servers", "1", "--trainers", "1"};
+const args short_job = {"--data", "tutorial", "--steps", "10", "--servers", "1", "--trainers", "1"};
 
-words tls_options(const links::tls_files& files) {
+args tls_options(const links::tls_files& files) {
   return {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
 }
 
@@ -32,7 +32,7 @@ bool ends(links::raw_socket& socket) {
 class Intruders : public testing::Test {
  protected:
   /// Expects that a member is refused, and what both sides report.
-  void expect_refusal(gathered_run& several, const words& options, const launch& how, int code,
+  void expect_refusal(gathered_run& several, const args& options, const launch& how, int code,
                       const std::string& they_say, const std::string& master_says) {
     const outcome refused = run(with({"join", several.where(), "--as", "trainer"}, options), how);
     EXPECT_EQ(refused.exit_code, code);
@@ -69,8 +69,8 @@ TEST_F(Intruders, AreToldOfNoTraceOfTheirs) {
 
 TEST_F(Intruders, WithoutATokenAreToldWhereToPutOne) {
   ::unsetenv("TROUPE_TOKEN");
-  for (const words& command :
-       {words{"master", "--listen", "127.0.0.1:0"}, words{"join", "127.0.0.1:1", "--as", "server"}}) {
+  for (const args& command :
+       {args{"master", "--listen", "127.0.0.1:0"}, args{"join", "127.0.0.1:1", "--as", "server"}}) {
     const std::string line = expect_error(run(command), 2);
     EXPECT_FINDS(line, "TROUPE_TOKEN");
     EXPECT_FINDS(line, "--token-file");
@@ -125,7 +125,7 @@ TEST_F(Intruders, WithoutACertificateAreNotLetIn) {
 }
 
 TEST_F(Intruders, InPlainTextAreToldThatTlsIsSpoken) {
-  for (const words& how : {words{}, tls_options(ours_.issue("master"))}) {
+  for (const args& how : {args{}, tls_options(ours_.issue("master"))}) {
     gathered_run several(short_job, how);
     expect_refusal(several, {"--insecure"}, with_token(), 1, "uses TLS, this side does not", "does not use TLS");
     expect_completes(several);
@@ -162,7 +162,7 @@ TEST_F(Intruders, WithACertificateAndAnotherTokenAreToldSo) {
 
 TEST_F(Intruders, InTheMastersPlaceNeedItsNameInTheirCertificate) {
   gathered_run several(with(short_job, tls_options(ours_.issue("master", 3600, 0, "DNS:master.example"))), {});
-  const words mine = tls_options(ours_.issue("node", 3600, 0, ""));
+  const args mine = tls_options(ours_.issue("node", 3600, 0, ""));
   expect_refusal(several, mine, with_token(), 1, "its certificate is not for 127.0.0.1", "does not trust this side's");
   for (const char* role : {"server", "trainer"})
     several.join(with({"--as", role, "--tls-name", "master.example"}, mine));
@@ -179,7 +179,7 @@ TEST_F(Intruders, DoNotGetBetweenProcessesThatEachHaveACertificate) {
 
 TEST_F(Intruders, AreNotLetInByOptionsThatContradictEachOther) {
   const links::tls_files files = ours_.issue("node");
-  const auto error_of = [](const words& more) {
+  const auto error_of = [](const args& more) {
     return expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, more), with_token()), 2);
   };
   EXPECT_NE(
@@ -202,10 +202,10 @@ TEST_F(Intruders, CannotReadTheKeyFromAFileThatIsNotTheOwnersAlone) {
 TEST_F(Intruders, ThatCouldGuessTheTokenAreWarnedOf) {
   const std::string weak = "0123456789abcdef";
   const std::string warning = "troupe: warning: the token may be guessed: it has 16 characters and 16 different ones";
-  for (const words& command : {words{"status", "127.0.0.1:1"}, words{"stop", "127.0.0.1:1"},
-                               words{"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"},
-                               words{"master", "--listen", "192.0.2.1:0", "--data", "tutorial"},
-                               words{"train", "--processes", "--data", "tutorial", "--steps", "5"}}) {
+  for (const args& command : {args{"status", "127.0.0.1:1"}, args{"stop", "127.0.0.1:1"},
+                              args{"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"},
+                              args{"master", "--listen", "192.0.2.1:0", "--data", "tutorial"},
+                              args{"train", "--processes", "--data", "tutorial", "--steps", "5"}}) {
     const outcome warned = run(command, with_token(weak));
     EXPECT_FINDS(warned.err, warning) << command[0] << ": " << warned.err;
     EXPECT_EQ(warned.err.find(weak), std::string::npos) << warned.err;

@@ -9,14 +9,14 @@
 namespace troupe::end_to_end::job_file_test {
 namespace {
 
-std::string printed(const words& arguments) {
+std::string printed(const args& arguments) {
   const outcome result = run(with(arguments, {"--print-job"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   return result.out;
 }
 
-const words synthetic = words_of(
+const args synthetic = description_of(
     "train --data synthetic --steps 12 --rows 300 --tables 2 --dim 4 --bag 3 --id-skew zipf:1.1 --hidden 16,8 "
     "--trainers 3 --batch-size 20 --seed 17 --dense-optimizer sgd:momentum=0.9,nesterov=true --dense-lr 0.012345 "
     "--servers 2 --sparse-reduce sum");
@@ -34,7 +34,7 @@ TEST(PrintedJob, HasAPageThatIsReadAgain) {
 
 TEST(JobFile, HasStepsThatGivenEpochsOverride) {
   const std::string file = write_file("steps.toml", "data = \"tutorial\"\nsteps = 7\n");
-  const auto steps = [&](const words& more) {
+  const auto steps = [&](const args& more) {
     return last_event(run(with({"train", file, "--json", "--quiet"}, more)), "done").at("steps").to_number<int>();
   };
   EXPECT_EQ(steps({}), 7);
@@ -44,8 +44,8 @@ TEST(JobFile, HasStepsThatGivenEpochsOverride) {
 }
 
 TEST(PrintedJob, RunsTheSameJob) {
-  for (const auto& arguments : {synthetic, words{"train", "--data", "tutorial", "--epochs", "5"},
-                                words{"train", "--epochs", "1", "--hidden", "none", "--loss", "mse"}}) {
+  for (const auto& arguments : {synthetic, args{"train", "--data", "tutorial", "--epochs", "5"},
+                                args{"train", "--epochs", "1", "--hidden", "none", "--loss", "mse"}}) {
     const std::string file = write_file("printed.toml", printed(arguments));
     EXPECT_EQ(printed({"train", file}), read_file(file));
     const std::string digest = digest_of(arguments);

@@ -77,7 +77,7 @@ inline std::string layered_job_file(const std::string& layers = convolutions) {
                                        written_images("test", 100).substr(4) + "\"\n\n" + layers);
 }
 
-inline words layered_job(const std::string& layers = convolutions) {
+inline args layered_job(const std::string& layers = convolutions) {
   return {"train", layered_job_file(layers), "--json", "--device", "cpu"};
 }
 

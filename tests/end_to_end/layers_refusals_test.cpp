@@ -23,7 +23,7 @@ const std::string all_kinds = [] {
 const std::string all_keys = alternatives(nn::layer_keys());
 
 /// Returns the error for a network on images of 1 x 8 x 8 in 4 classes, after the program's name.
-std::string said_of(const std::string& layers, const words& more = {}, std::uint32_t rows = 402) {
+std::string said_of(const std::string& layers, const args& more = {}, std::uint32_t rows = 402) {
   const std::string line = expect_error(run(with({"train", "--data", written_images("train", rows), "--classes", "4",
                                                   "--servers", "0", "--layers", layers},
                                                  more)),
@@ -85,7 +85,7 @@ TEST(RefusedBatches, WhoseLastSampleIsAloneAreFoundBeforeTheRun) {
   EXPECT_EQ(said_of(normed, {"--batch-size", "199"}, 401),
             std::string("--batch-size 199: batch 2 of trainer 1 has 1 sample (401 rows over 2 trainers)") + needs_more);
   const std::string data = written_images("train", 401);
-  for (const words& passes : {words{"--batch-size", "20", "--steps", "10"}, words{"--batch-size", "21"}}) {
+  for (const args& passes : {args{"--batch-size", "20", "--steps", "10"}, args{"--batch-size", "21"}}) {
     const outcome result =
         run(with({"train", "--data", data, "--classes", "4", "--layers", normed, "--quiet"}, passes));
     EXPECT_EQ(result.exit_code, 0) << result.err << testing::PrintToString(passes);
@@ -170,15 +170,15 @@ TEST(RefusedLayers, ThatAreNotTheCheckpointsAreNamedByTheFirstThatDiffers) {
   EXPECT_EQ(run(with(layered_job(), {"--steps", "2", "--save", folder.path()})).exit_code, 0);
   std::string other = convolutions;
   other.replace(other.find("out = 16"), 8, "out = 17");
-  words job = layered_job(other);
+  args job = layered_job(other);
   std::erase(job, "--json");
   const std::string path = job.at(1);
   constexpr const char* advice = "; continue with the same job, or start anew without --resume";
   EXPECT_EQ(expect_error(run(with(job, {"--resume", folder.path()})), 2),
             "troupe: error: " + path + R"(:32: layers: layer 6 is [{"kind":"linear","out":17}]: the run of the )" +
                 R"(checkpoint has [{"kind":"linear","out":16}])" + advice);
-  const words shorter = {"train", "--resume", folder.path(), "--layers",
-                         R"([{"kind":"global_avg_pool2d"},{"kind":"linear","out":4}])"};
+  const args shorter = {"train", "--resume", folder.path(), "--layers",
+                        R"([{"kind":"global_avg_pool2d"},{"kind":"linear","out":4}])"};
   EXPECT_EQ(expect_error(run(shorter), 2),
             std::string(R"(troupe: error: --layers: layer 0 is [{"kind":"global_avg_pool2d"}]: the run of the )") +
                 R"(checkpoint has [{"kind":"conv2d","out_channels":6,"kernel":3,"padding":1,"bias":false}])" + advice);
@@ -187,7 +187,7 @@ TEST(RefusedLayers, ThatAreNotTheCheckpointsAreNamedByTheFirstThatDiffers) {
 TEST(RefusedLayers, InPlaceOfTheCheckpointsHiddenWidthsAndTheOtherWayAround) {
   const model::checkpoint_folder wide;
   const model::checkpoint_folder layered;
-  const words data = {"train", "--data", written_images("train", 402), "--classes", "4", "--steps", "2", "--quiet"};
+  const args data = {"train", "--data", written_images("train", 402), "--classes", "4", "--steps", "2", "--quiet"};
   const std::string layers = R"([{"kind":"flatten"},{"kind":"linear","out":4}])";
   EXPECT_EQ(run(with(data, {"--hidden", "16", "--save", wide.path()})).exit_code, 0);
   EXPECT_EQ(run(with(data, {"--layers", layers, "--save", layered.path()})).exit_code, 0);

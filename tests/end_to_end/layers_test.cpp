@@ -19,17 +19,17 @@ namespace troupe::end_to_end::layers_test {
 namespace {
 
 /// Expects one digest of the job in one process and in several, and with one, two and three threads; returns it.
-std::string expect_one_digest(const words& job, const launch& how = {}) {
+std::string expect_one_digest(const args& job, const launch& how = {}) {
   const std::string digest = digest_of(run(job, how));
   EXPECT_NE(digest, "");
-  for (const words& set_up : {words{"--processes"}, words{"--threads", "1"}, words{"--threads", "2"},
-                              words{"--threads", "3"}, words{"--processes", "--threads", "1"}})
+  for (const args& set_up : {args{"--processes"}, args{"--threads", "1"}, args{"--threads", "2"},
+                             args{"--threads", "3"}, args{"--processes", "--threads", "1"}})
     EXPECT_EQ(digest_of(run(with(job, set_up), how)), digest) << testing::PrintToString(set_up);
   return digest;
 }
 
 TEST(Layers, HaveOneDigestHoweverTheProgramIsSetUp) {
-  const words job = layered_job();
+  const args job = layered_job();
   const std::string digest = expect_one_digest(job);
   EXPECT_NE(digest_of(run(with(job, {"--seed", "2"}))), digest);
 }
@@ -46,7 +46,7 @@ TEST(Layers, HaveOneDigestWithTheKernelsForAvx2) {
 
 struct agreed_case {
   const char* name;
-  words options;
+  args options;
 };
 
 void PrintTo(const agreed_case& one, std::ostream* out) { *out << one.name; }
@@ -54,8 +54,8 @@ void PrintTo(const agreed_case& one, std::ostream* out) { *out << one.name; }
 class AgreedLayers : public testing::TestWithParam<agreed_case> {};
 
 TEST_P(AgreedLayers, AreTheSameInProcessesAndNotThoseOfThePlainJob) {
-  const words job = layered_job();
-  const words asked = with(job, GetParam().options);
+  const args job = layered_job();
+  const args asked = with(job, GetParam().options);
   const std::string digest = digest_of(run(asked));
   EXPECT_EQ(digest_of(run(with(asked, {"--processes"}))), digest);
   EXPECT_NE(digest, digest_of(run(job)));
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return std::string(one.param.name); });
 
 TEST(Layers, ThatNothingIsWrongWithAreNotChangedByTheLimits) {
-  const words job = layered_job();
+  const args job = layered_job();
   const std::string digest = digest_of(run(job));
   EXPECT_EQ(digest_of(run(with(job, {"--clip-norm", "1000000"}))), digest);
   const auto skipping = last_event(run(with(job, {"--nan", "skip"})), "done");
@@ -77,11 +77,11 @@ TEST(Layers, ThatNothingIsWrongWithAreNotChangedByTheLimits) {
 }
 
 TEST(Layers, GoOnFromTheMiddleOfAnEpochAsIfNothingHadBeen) {
-  const words job = layered_job();
+  const args job = layered_job();
   const std::string whole = digest_of(run(job));
   const model::checkpoint_folder folder;
   EXPECT_EQ(run(with(job, {"--steps", "16", "--checkpoint-every", "7", "--save", folder.path()})).exit_code, 0);
-  const words on = {"train", "--resume", folder.path(), "--json", "--device", "cpu"};
+  const args on = {"train", "--resume", folder.path(), "--json", "--device", "cpu"};
   EXPECT_EQ(digest_of(run(with(on, {"--steps", "26"}))), whole) << "3 steps into the second epoch";
   EXPECT_EQ(digest_of(run(with(job, {"--resume", folder.path(), "--processes"}))), whole);
 }
@@ -133,12 +133,12 @@ TEST(Layers, LeaveRunningStatisticsAloneInASkippedStep) {
   std::string rows = "y,a,b\n";
   for (int row = 0; row < 40; ++row) rows += row == 7 ? "1,3e38,3e38\n" : row % 3 == 0 ? "1,0.5,2\n" : "0,-1,1\n";
   const std::string file = write_file("large.csv", rows);
-  const words job =
-      with(words_of("train --json --loss mse --servers 0 --batch-size 20 --nan skip --eval-every 0"),
+  const args job =
+      with(description_of("train --json --loss mse --servers 0 --batch-size 20 --nan skip --eval-every 0"),
            {"--data", "csv:" + file, "--columns",
             R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"}, {"name": "b", "kind": "numeric"}])",
             "--layers", R"([{"kind": "residual", "layers": [{"kind": "batch_norm"}]}, {"kind": "linear", "out": 1}])"});
-  const auto trained = [&](const char* epochs, const words& more) {
+  const auto trained = [&](const char* epochs, const args& more) {
     const model::checkpoint_folder folder;
     const outcome result = run(with(with(job, {"--epochs", epochs, "--save", folder.path()}), more));
     const auto done = last_event(result, "done");
@@ -206,8 +206,8 @@ TEST(PrintedNetwork, IsThatOfHiddenWidthsOnThePixelsOfImages) {
 }
 
 TEST(PrintedNetwork, TellsTheStageOfEachLayerOfAPipeline) {
-  const words job = {"train",      "--data", "synthetic",  "--hidden", "64,32",
-                     "--trainers", "2",      "--pipeline", "2",        "--print-network"};
+  const args job = {"train",      "--data", "synthetic",  "--hidden", "64,32",
+                    "--trainers", "2",      "--pipeline", "2",        "--print-network"};
   const outcome chosen = run(with(job, {"--stages", "0,2", "--json"}));
   EXPECT_EQ(chosen.exit_code, 0) << chosen.err;
   std::vector<boost::json::value> stages;
@@ -221,18 +221,18 @@ TEST(PrintedNetwork, TellsTheStageOfEachLayerOfAPipeline) {
 }
 
 TEST(PrintedNetwork, IsReadable) {
-  words job = layered_job();
+  args job = layered_job();
   std::erase(job, "--json");
   const outcome result = run(with(job, {"--print-network"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto cells_of = [&](const std::string& part) {
     std::istringstream line(line_with(result.out, part));
-    return words(std::istream_iterator<std::string>(line), {});
+    return args(std::istream_iterator<std::string>(line), {});
   };
-  EXPECT_EQ(cells_of("top.4"), (words{"top.4", "residual", "conv2d,", "batch_norm", "6", "x", "4", "x", "4", "6", "x",
-                                      "4", "x", "4", "336", "5184"}));
-  EXPECT_EQ(cells_of("top.7"), (words{"top.7", "dropout", "rate", "0.3", "16", "16", "0", "0"}));
-  EXPECT_EQ(cells_of("all"), (words{"all", "2022", "10240"}));
+  EXPECT_EQ(cells_of("top.4"), (args{"top.4", "residual", "conv2d,", "batch_norm", "6", "x", "4", "x", "4", "6", "x",
+                                     "4", "x", "4", "336", "5184"}));
+  EXPECT_EQ(cells_of("top.7"), (args{"top.7", "dropout", "rate", "0.3", "16", "16", "0", "0"}));
+  EXPECT_EQ(cells_of("all"), (args{"all", "2022", "10240"}));
 }
 
 // -- sequences --------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ TEST(Sequences, ArePrintedWithTheirSizes) {
 // -- all trainers -----------------------------------------------------------------------------------------------------
 
 TEST(AllTrainers, AreAsManyAsThisMachineHasCores) {
-  const words job = layered_job();
+  const args job = layered_job();
   const std::string cores = std::to_string(std::max(1U, std::thread::hardware_concurrency()));
   const std::string expected = digest_of(run(with(job, {"--trainers", cores})));
   EXPECT_EQ(digest_of(run(with(job, {"--trainers", "all"}))), expected);
@@ -290,8 +290,8 @@ using LayersGpu = CudaGpu;
 
 TEST_F(LayersGpu, MeanWhatTheyMeanOnTheProcessor) {
   for (const std::string& layers : {convolutions, through_rows}) {
-    const words here = layered_job(layers);
-    words there = here;
+    const args here = layered_job(layers);
+    args there = here;
     *std::find(there.begin(), there.end(), "cpu") = "cuda";
     const auto expected = last_event(run(here), "done");
     EXPECT_GT(expected.at("accuracy").to_number<double>(), 0.5) << "of four classes";

@@ -16,23 +16,23 @@
 namespace troupe::end_to_end::limits_test {
 namespace {
 
-const words short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
+const args short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
 
 /// A job whose products are large enough for OpenBLAS.
-const words multiplies = {"--data",       "synthetic", "--rows",  "100", "--hidden", "512,512",
-                          "--batch-size", "512",       "--steps", "3",   "--trace",  "off"};
+const args multiplies = {"--data",       "synthetic", "--rows",  "100", "--hidden", "512,512",
+                         "--batch-size", "512",       "--steps", "3",   "--trace",  "off"};
 
 /// Arguments of bash that run the program after `first`.
-words after(const std::string& first, const words& arguments) {
+args after(const std::string& first, const args& arguments) {
   return with({"-c", first + " && exec \"$@\"", "bash", TROUPE_PROGRAM}, arguments);
 }
 
-outcome run_after(const std::string& first, const words& arguments, launch how = {}) {
+outcome run_after(const std::string& first, const args& arguments, launch how = {}) {
   how.program = "/bin/bash";
   return run(after(first, arguments), how);
 }
 
-outcome run_limited(const std::string& limits, const words& arguments) {
+outcome run_limited(const std::string& limits, const args& arguments) {
   return run_after("ulimit " + limits, arguments);
 }
 
@@ -50,7 +50,7 @@ class LittleAddressSpace : public testing::TestWithParam<space_case> {};
 
 TEST_P(LittleAddressSpace, LetsARunGoOnOrRefusesIt) {
   const auto& [limit, threads, fits] = GetParam();
-  for (const words& how : {words{}, words{"--processes"}}) {
+  for (const args& how : {args{}, args{"--processes"}}) {
     const outcome ended =
         run_limited(limit, with(with({"train", "--threads", threads, "--trainers", threads}, multiplies), how));
     ASSERT_TRUE(ended.in_time) << ended.err;
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LittleAddressSpace,
 
 /// The leader computes no products, so it reserves no buffers, which would leave no room for its roles.
 TEST(ProcessesInLittleAddressSpace, RunWhereOneProcessDoes) {
-  const words job = with({"train", "--json", "--threads", "16"}, multiplies);
+  const args job = with({"train", "--json", "--threads", "16"}, multiplies);
   const std::string expected = digest_of(run(job));
   EXPECT_EQ(digest_of(run_limited("-v 2500000", job)), expected);
   EXPECT_EQ(digest_of(run_limited("-v 2500000", with(job, {"--processes"}))), expected);
@@ -100,7 +100,7 @@ TEST(MemberInLittleAddressSpace, IsRefusedIfItsProductsFindNoRoom) {
 class TooFewDescriptors : public testing::TestWithParam<int> {};
 
 TEST_P(TooFewDescriptors, AreSaidOrEnough) {
-  for (const words& how : {words{}, words{"--processes", "--restarts", "0"}, words{"--processes", "--restarts", "1"}}) {
+  for (const args& how : {args{}, args{"--processes", "--restarts", "0"}, args{"--processes", "--restarts", "1"}}) {
     const outcome ended = run_limited(fmt::format("-n {}", GetParam()), with(with({"train"}, how), short_job));
     ASSERT_TRUE(ended.in_time) << ended.err;
     EXPECT_EQ(ended.signal, 0) << ended.err;
@@ -130,7 +130,7 @@ TEST(TooFewThreads, AreSaidWithTheOption) {
 class MissingFiles : public testing::Test {
  protected:
   /// Runs the program in its own mount namespace, after `umount` has hidden something.
-  static outcome run_without(const std::string& umount, const words& arguments) {
+  static outcome run_without(const std::string& umount, const args& arguments) {
     launch how;
     how.program = "/usr/bin/unshare";
     return run(with({"-m", "--propagation", "private", "/bin/bash"}, after(umount, arguments)), how);
@@ -147,14 +147,14 @@ class MissingFiles : public testing::Test {
 
 TEST_F(MissingFiles, OfProcKeepNoRunFromItsEnd) {
   const std::string expected = digest_of(run(with({"train", "--json"}, short_job)));
-  for (const words& how : {words{"--processes", "--restarts", "0"}, words{"--processes", "--restarts", "1"}})
+  for (const args& how : {args{"--processes", "--restarts", "0"}, args{"--processes", "--restarts", "1"}})
     EXPECT_EQ(digest_of(run_without("umount -l /proc", with(with({"train", "--json"}, how), short_job))), expected);
   EXPECT_EQ(digest_of(run_without("umount -l /proc && ulimit -v 4000000", with({"train", "--json"}, short_job))),
             expected);
 }
 
 TEST_F(MissingFiles, OfDevAreNamed) {
-  for (const words& how : {words{"--processes", "--restarts", "0"}, words{"--processes", "--restarts", "1"}}) {
+  for (const args& how : {args{"--processes", "--restarts", "0"}, args{"--processes", "--restarts", "1"}}) {
     const outcome ended = run_without("mount -t tmpfs none /dev", with(with({"train"}, how), short_job));
     ASSERT_TRUE(ended.in_time) << ended.err;
     const std::string line = line_with(ended.err, "troupe: error: ");

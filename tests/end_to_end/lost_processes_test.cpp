@@ -20,14 +20,14 @@ using clock = std::chrono::steady_clock;
 /// From the death of a process, at `begin`, to the end of the last of the others: the `--dead-after` time until silence
 /// is noticed (5 s by default), and then some tenths of a second. Delays of a busy or slow machine are not a fault; a
 /// run that waits longer than this bound for the dead process would wait for ever.
-void expect_end_in_time(clock::time_point begin, const words& timeout_options = {}) {
+void expect_end_in_time(clock::time_point begin, const args& timeout_options = {}) {
   const std::chrono::duration<double> taken = clock::now() - begin;
   testing::Test::RecordProperty("seconds", std::to_string(taken.count()));
   const double dead_after = timeout_options.empty() ? 5 : std::stod(timeout_options.at(1));
   EXPECT_LT(taken.count(), dead_after + 30);
 }
 
-const words two_each = {"--servers", "2", "--trainers", "2"};
+const args two_each = {"--servers", "2", "--trainers", "2"};
 
 /// The master's address that a child was given: it has no listener once the run is over.
 links::endpoint master_of(pid_t child) {
@@ -49,7 +49,7 @@ void expect_obituary(const std::string& text, const std::string& who, const std:
 }
 
 /// The options as they follow a command.
-std::string as_text(const words& options) {
+std::string as_text(const args& options) {
   std::string text;
   for (const std::string& one : options) text += " " + one;
   return text;
@@ -58,7 +58,7 @@ std::string as_text(const words& options) {
 struct loss_case {
   const char* who;
   int signal;
-  words timeout_options;
+  args timeout_options;
 };
 
 void PrintTo(const loss_case& one, std::ostream* out) {
@@ -72,7 +72,7 @@ std::string name_of(const testing::TestParamInfo<loss_case>& one) {
   return name + (one.param.signal == SIGKILL ? "Killed" : "Silent") + (one.param.timeout_options.empty() ? "" : "Soon");
 }
 
-const words soon = {"--dead-after", "1"};
+const args soon = {"--dead-after", "1"};
 const std::vector<loss_case> losses = {
     {"trainer 1", SIGKILL, {}},   {"trainer 0", SIGKILL, {}},  {"server 0", SIGKILL, {}}, {"server 1", SIGKILL, {}},
     {"trainer 1", SIGSTOP, soon}, {"server 0", SIGSTOP, soon}, {"trainer 1", SIGSTOP, {}}};
@@ -85,7 +85,7 @@ class LostProcessTiming : public testing::TestWithParam<loss_case> {
 };
 
 TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
-  const words options =
+  const args options =
       with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50", "--restarts", "0"});
   program running(with(with({"train", "--json", "--processes"}, options), GetParam().timeout_options));
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
@@ -125,8 +125,8 @@ TEST(LostMasterTiming, EndsItsProcessesInTime) {
 
 TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
   const model::checkpoint_folder folder;
-  const words job = with({"--data", "tutorial", "--servers", "1", "--trainers", "2", "--seed", "7"}, {"--json"});
-  const words saving = {"--save", folder.path(), "--checkpoint-every", "20", "--restarts", "0"};
+  const args job = with({"--data", "tutorial", "--servers", "1", "--trainers", "2", "--seed", "7"}, {"--json"});
+  const args saving = {"--save", folder.path(), "--checkpoint-every", "20", "--restarts", "0"};
   program running(with(with({"train", "--processes", "--epochs", "1000000000"}, job), saving));
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
   ASSERT_EQ(kill(process_of(running, "trainer 1"), SIGKILL), 0);
@@ -145,7 +145,7 @@ class LostHostTiming : public testing::TestWithParam<loss_case> {
 };
 
 TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
-  const words options =
+  const args options =
       with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50", "--restarts", "0"});
   gathered_run several(options, GetParam().timeout_options);
   several.join_all(2, 2);
@@ -173,11 +173,11 @@ TEST(LostHost, LeavesACommandWithTheNetworkOptionsThatWereGiven) {
   const links::secrets_folder secrets;
   const links::authority ours("ours");
   const links::tls_files tls = ours.issue("node");
-  const words network = {"--token-file", secrets.write("the token", std::string(run_token) + "\n"),
-                         "--tls-cert",   tls.certificate,
-                         "--tls-key",    tls.key,
-                         "--tls-ca",     tls.ca,
-                         "--dead-after", "3"};
+  const args network = {"--token-file", secrets.write("the token", std::string(run_token) + "\n"),
+                        "--tls-cert",   tls.certificate,
+                        "--tls-key",    tls.key,
+                        "--tls-ca",     tls.ca,
+                        "--dead-after", "3"};
   gathered_run several(with(endless, {"--servers", "1", "--trainers", "1", "--save", folder.path()}), network, {});
   several.join_all(1, 1);
   ASSERT_TRUE(several.master().wait_for_output(trains)) << several.master().error();

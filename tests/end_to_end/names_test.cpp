@@ -22,13 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const words columns = {"--columns", R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])",
-                       "--rows", "10"};
+const args columns = {"--columns", R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])",
+                      "--rows", "10"};
 
 class Names : public testing::Test {
  protected:
   /// Writes rows to a file of this name; returns the start of a job that reads it.
-  words job_with(const std::string& name) const {
+  args job_with(const std::string& name) const {
     const std::string path = place_.path() + "/" + name;
     std::ofstream rows(path);
     rows << "y,x\n";
@@ -54,7 +54,7 @@ void expect_clean(const outcome& from) {
 
 TEST_F(Names, ThatAreNotUtf8AreKeptInRecordings) {
   const std::string traces = place_.path() + "/tr\xff";
-  const words job = with(job_with("d\xff.csv"), {"--steps", "20", "--json", "--trace", "full"});
+  const args job = with(job_with("d\xff.csv"), {"--steps", "20", "--json", "--trace", "full"});
   ASSERT_EQ(run(with(job, {"--trace-dir", traces})).exit_code, 0);
   const outcome checked = run({"trace", "check", traces, "--json"});
   EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
@@ -74,13 +74,13 @@ TEST_F(Names, ThatAreNotUtf8AreKeptInRecordings) {
 }
 
 TEST_F(Names, ThatAreNotUtf8EndNoRunThatMayGoOnAfterLosses) {
-  const words job = with(job_with("d\xff.csv"), {"--steps", "60", "--json", "--checkpoint-every", "20"});
+  const args job = with(job_with("d\xff.csv"), {"--steps", "60", "--json", "--checkpoint-every", "20"});
   launch how;
   how.environment = {{"TMPDIR", folder("tmp\xff")}, {"TROUPE_TRACE_DIR", ""}, {"TROUPE_TRACE", "ring"}};
   const std::string once = digest_of(run(with(job, {"--save", place_.path() + "/one\xff"}), how));
   int number = 0;
-  for (const words& more : {words{}, words{"--processes"}, words{"--trace-dir", place_.path() + "/tr\xff"},
-                            words{"--processes", "--trace-dir", place_.path() + "/tr\xff\xfe"}}) {
+  for (const args& more : {args{}, args{"--processes"}, args{"--trace-dir", place_.path() + "/tr\xff"},
+                           args{"--processes", "--trace-dir", place_.path() + "/tr\xff\xfe"}}) {
     const std::string saved = place_.path() + "/s\xff" + std::to_string(number++);
     const outcome done = run(with(with(job, {"--save", saved}), more), how);
     EXPECT_EQ(digest_of(done), once) << done.err;
@@ -90,7 +90,7 @@ TEST_F(Names, ThatAreNotUtf8EndNoRunThatMayGoOnAfterLosses) {
     EXPECT_FINDS(manifest, R"(d\\xff.csv)");
     const outcome longer = run({"train", "--resume", saved, "--steps", "80", "--json"}, how);
     EXPECT_EQ(longer.exit_code, 0) << longer.err;
-    for (const words& asked : {words{"list"}, words{"verify"}})
+    for (const args& asked : {args{"list"}, args{"verify"}})
       expect_clean(run(with(with({"checkpoint"}, asked), {saved, "--json"})));
     expect_clean(run({"checkpoint", "export", saved, "-o", place_.path() + "/e\xff", "--force", "--json"}));
   }
@@ -99,15 +99,14 @@ TEST_F(Names, ThatAreNotUtf8EndNoRunThatMayGoOnAfterLosses) {
 TEST_F(Names, AreShownWithEscapesInErrorsAndEvents) {
   for (const std::string name : {"none\xff", "none\x1b[2J\x9b", "none\xe2\x80\xae"}) {
     const std::string path = place_.path() + "/" + name;
-    for (const words& wrong :
-         {with({"train", "--data", "csv:" + path, "--json"}, columns), words{"train", "--resume", path, "--json"},
-          words{"train", path, "--json"}, words{"trace", "check", path, "--json"},
-          words{"trace", "summary", path, "--json"}, words{"checkpoint", "list", path, "--json"},
-          words{"train", "--trace", "full", "--trace-dir", "/proc/" + name, "--json"},
-          words{"train", "--save", "/proc/" + name, "--json"},
-          words{"train", "--metrics-csv", "/proc/" + name, "--json"},
-          words{"train", "--tensorboard", "/proc/" + name, "--json"}, words{"train", "--" + name, "1", "--json"},
-          words{"parity", path, "--json"}, words{name, "--json"}}) {
+    for (const args& wrong :
+         {with({"train", "--data", "csv:" + path, "--json"}, columns), args{"train", "--resume", path, "--json"},
+          args{"train", path, "--json"}, args{"trace", "check", path, "--json"},
+          args{"trace", "summary", path, "--json"}, args{"checkpoint", "list", path, "--json"},
+          args{"train", "--trace", "full", "--trace-dir", "/proc/" + name, "--json"},
+          args{"train", "--save", "/proc/" + name, "--json"}, args{"train", "--metrics-csv", "/proc/" + name, "--json"},
+          args{"train", "--tensorboard", "/proc/" + name, "--json"}, args{"train", "--" + name, "1", "--json"},
+          args{"parity", path, "--json"}, args{name, "--json"}}) {
       const outcome refused = run(wrong);
       EXPECT_EQ(refused.exit_code, 2) << refused.err;
       expect_clean(refused);
@@ -120,7 +119,7 @@ TEST_F(Names, OfTheSystemThatAreNoFolderAreNotMade) {
   const std::string none = place_.path() + "/none";
   launch how;
   how.environment = {{"TMPDIR", none}, {"TROUPE_TRACE_DIR", ""}, {"TROUPE_TRACE", ""}};
-  const words job = with(small, {"--steps", "5"});
+  const args job = with(small, {"--steps", "5"});
   const outcome done = run(job, how);
   EXPECT_EQ(done.exit_code, 0);
   EXPECT_FINDS(done.err, "troupe: warning: nothing is recorded: " + none + ": there is no such folder");
@@ -131,7 +130,7 @@ TEST_F(Names, OfTheSystemThatAreNoFolderAreNotMade) {
 /// A verdict about a run rests on the metadata: damaged metadata accuse no actor.
 TEST_F(Names, ThatAreLostFromARecordingMakeNoVerdict) {
   const std::string traces = folder("traces");
-  const words job = with(job_with("rows.csv"), {"--steps", "20", "--trace", "payload", "--trace-dir", traces});
+  const args job = with(job_with("rows.csv"), {"--steps", "20", "--trace", "payload", "--trace-dir", traces});
   ASSERT_EQ(run(job).exit_code, 0);
   ASSERT_EQ(std::distance(fs::directory_iterator(traces), {}), 1);
   const fs::path file = fs::directory_iterator(traces)->path();
@@ -147,9 +146,9 @@ TEST_F(Names, ThatAreLostFromARecordingMakeNoVerdict) {
        {spoiled_at(trace::head_bytes + 20, 1, '\xff'), spoiled_at(trace::head_bytes, trace::metadata_bytes, '\0'),
         spoiled_at(type + 1, 1, 'x'), spoiled_at(offsetof(trace::file_head, metadata_length), 4, '\0')}) {
     std::ofstream(file, std::ios::binary) << spoiled;
-    for (const words& asked :
-         {words{"check", traces}, words{"diff", traces, traces}, words{"blame", "0", "1", traces},
-          words{"replay", traces}, words{"replay", "--actor", "server 0", traces}, words{"blocked", traces}}) {
+    for (const args& asked :
+         {args{"check", traces}, args{"diff", traces, traces}, args{"blame", "0", "1", traces}, args{"replay", traces},
+          args{"replay", "--actor", "server 0", traces}, args{"blocked", traces}}) {
       const std::string line = expect_error(run(with({"trace"}, asked)), 2);
       EXPECT_FINDS(line, file.string() + ": its metadata are ");
       EXPECT_FINDS(line, "troupe trace " + asked[0] + " has no answer");

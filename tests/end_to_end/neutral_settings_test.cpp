@@ -16,8 +16,8 @@
 namespace troupe::end_to_end::neutral_settings_test {
 namespace {
 
-const words whole_run = {"--steps", "12"};
-const words half_run = {"--steps", "6"};
+const args whole_run = {"--steps", "12"};
+const args half_run = {"--steps", "6"};
 
 /// Draws random options.
 class drawing {
@@ -25,11 +25,11 @@ class drawing {
   explicit drawing(std::uint32_t seed) : random_(seed) {}
 
   /// Adds one of the choices with a probability of `percent`.
-  void maybe(words& all, unsigned percent, const std::vector<words>& choices) {
+  void maybe(args& all, unsigned percent, const std::vector<args>& choices) {
     if (is(percent)) one_of(all, choices);
   }
-  void one_of(words& all, const std::vector<words>& choices) {
-    const words& chosen = choices[random_() % choices.size()];
+  void one_of(args& all, const std::vector<args>& choices) {
+    const args& chosen = choices[random_() % choices.size()];
     all.insert(all.end(), chosen.begin(), chosen.end());
   }
   bool is(unsigned percent) { return random_() % 100 < percent; }
@@ -40,10 +40,10 @@ class drawing {
 };
 
 /// Draws a job without its number of steps.
-words draw_job(drawing& draw, const std::string& device) {
+args draw_job(drawing& draw, const std::string& device) {
   constexpr const char* normalised = R"([{"kind": "linear", "out": 16}, {"kind": "batch_norm"}, {"kind": "relu"},
                                          {"kind": "dropout", "rate": 0.3}, {"kind": "linear", "out": 1}])";
-  words job = {"--device", device, "--seed", std::to_string(draw.seed())};
+  args job = {"--device", device, "--seed", std::to_string(draw.seed())};
   draw.one_of(job,
               {{"--data", "adult"},
                {"--data", "adult", "--batch-size", "33", "--interaction", "dot", "--bottom-hidden", "8"},
@@ -66,8 +66,8 @@ words draw_job(drawing& draw, const std::string& device) {
 }
 
 /// `folder`: used by this run only.
-words draw_settings(drawing& draw, bool on_cards, const std::string& folder) {
-  words settings;
+args draw_settings(drawing& draw, bool on_cards, const std::string& folder) {
+  args settings;
   draw.maybe(settings, 50, {{"--servers", "2"}, {"--servers", "3"}});
   draw.maybe(settings, 40, {{"--threads", "1"}, {"--threads", "4"}});
   draw.maybe(settings, 40, {{"--prepare", "0"}, {"--prepare", "2"}});
@@ -82,15 +82,15 @@ words draw_settings(drawing& draw, bool on_cards, const std::string& folder) {
 }
 
 /// Options for saving in `folder`.
-words draw_checkpoints(drawing& draw, const std::string& folder) {
-  words saving = {"--save", folder};
+args draw_checkpoints(drawing& draw, const std::string& folder) {
+  args saving = {"--save", folder};
   draw.maybe(saving, 80, {{"--checkpoint-every", "1"}, {"--checkpoint-every", "4"}, {"--checkpoint-seconds", "0.001"}});
   draw.maybe(saving, 70, {{"--checkpoint-memory", "0"}, {"--checkpoint-memory", "1000000"}});
   return saving;
 }
 
 /// Trains, and returns the digest; empty if some setting does not go with the job and was refused.
-std::string digest_unless_refused(const words& options) {
+std::string digest_unless_refused(const args& options) {
   SCOPED_TRACE(testing::PrintToString(options));
   const outcome ended = run(with({"train", "--json", "--quiet"}, options));
   EXPECT_TRUE(ended.in_time);
@@ -106,25 +106,25 @@ void change_no_bit(const std::string& device) {
   const bool on_cards = device == "cuda";
   int compared = 0;
   int refused = 0;
-  const auto compare = [&](const std::string& digest, const std::string& expected, const words& options) {
+  const auto compare = [&](const std::string& digest, const std::string& expected, const args& options) {
     ++(digest.empty() ? refused : compared);
     EXPECT_TRUE(digest.empty() || digest == expected) << digest << ": " << testing::PrintToString(options);
   };
   for (int number = 0; number < jobs; ++number) {
     drawing draw(static_cast<std::uint32_t>(number));
-    const words job = draw_job(draw, device);
+    const args job = draw_job(draw, device);
     SCOPED_TRACE("job " + std::to_string(number) + ": " + testing::PrintToString(job));
     const std::string expected = digest_unless_refused(with(job, whole_run));
     for (int i = 0; i < 2 && !expected.empty(); ++i) {
       const model::checkpoint_folder folder;
-      words settings = draw_settings(draw, on_cards, folder / "traces");
+      args settings = draw_settings(draw, on_cards, folder / "traces");
       if (draw.is(70)) settings = with(settings, draw_checkpoints(draw, folder / "whole"));
       compare(digest_unless_refused(with(with(job, whole_run), settings)), expected, settings);
       if (!draw.is(50)) continue;
       // Interrupted, and resumed with other settings.
       settings = with(draw_settings(draw, on_cards, folder / "half_traces"), draw_checkpoints(draw, folder / "half"));
       if (digest_unless_refused(with(with(job, half_run), settings)).empty()) continue;
-      const words on = with(draw_settings(draw, on_cards, folder / "other_traces"), {"--resume", folder / "half"});
+      const args on = with(draw_settings(draw, on_cards, folder / "other_traces"), {"--resume", folder / "half"});
       compare(digest_unless_refused(with(with({"--device", device}, whole_run), on)), expected, with(settings, on));
     }
     if (testing::Test::HasFailure()) return;

@@ -29,7 +29,7 @@ std::string rows_of_text(int rows) {
 }
 
 /// The arguments that train the example on these rows.
-words example(const std::string& rows) {
+args example(const std::string& rows) {
   return {"train", TROUPE_EXAMPLES "/next_word.toml", "--data", "csv:" + write_file("next_word.csv", rows)};
 }
 
@@ -43,9 +43,9 @@ TEST(NextWord, IsPredictedAlmostAsWellAsTheGrammarAllows) {
 }
 
 TEST(NextWord, HasOneResultInProcessesStagesAndResumed) {
-  const words job =
+  const args job =
       with(example(rows_of_text(400)), {"--json", "--device", "cpu", "--trainers", "2", "--micro-batches", "2"});
-  const words whole = with(job, {"--steps", "5"});
+  const args whole = with(job, {"--steps", "5"});
   const std::string digest = digest_of(run(whole));
   EXPECT_NE(digest, "");
   EXPECT_EQ(digest_of(run(with(whole, {"--processes"}))), digest);
@@ -61,7 +61,7 @@ TEST(NextWord, HasTheNetworkOfTheReferenceRun) {
   ASSERT_TRUE(reference.has_value()) << reference.error().message;
   const auto layers = std::ranges::find(reference->settings, "layers", &model::setting::first);
   ASSERT_NE(layers, reference->settings.end());
-  const words job = with(example(rows_of_text(100)), {"--print-job"});
+  const args job = with(example(rows_of_text(100)), {"--print-job"});
   const outcome printed = run(job);
   EXPECT_EQ(printed.exit_code, 0) << printed.err;
   EXPECT_EQ(run(with(job, {"--layers", layers->second})).out, printed.out);
@@ -77,7 +77,7 @@ std::string with_wrong_word(const std::string& number) {
   return text.replace(at, text.find(',', at) - at, number);
 }
 
-void expect_refused(const words& more) {
+void expect_refused(const args& more) {
   for (const std::string number : {"16", "-1", "7.5"}) {
     const outcome result = run(with(example(with_wrong_word(number)), more));
     EXPECT_EQ(result.exit_code, 2);
@@ -91,14 +91,13 @@ TEST(NextWord, OutsideOfTheTableIsRefusedWithItsLineAndColumn) { expect_refused(
 
 TEST(NextWord, OutOfATransformedColumnOrBesideTablesIsRefused) {
   const std::string embedding = R"([{"kind":"embedding","rows":16,"dim":2},{"kind":"flatten"},{"kind":"linear","out":)";
-  const auto said = [](const words& job) {
+  const auto said = [](const args& job) {
     const outcome result = run(with({"train", "--device", "cpu", "--steps", "1"}, job));
     EXPECT_EQ(result.exit_code, 2);
     return result.err;
   };
   const std::string data = "csv:" + write_file("ids.csv", "a,b,y\n1,2,0\n3,4,1\n");
-  const words csv = {"--data", data,       "--batch-size",    "1",        "--trainers",
-                     "1",      "--layers", embedding + "1}]", "--columns"};
+  const args csv = {"--data", data, "--batch-size", "1", "--trainers", "1", "--layers", embedding + "1}]", "--columns"};
   EXPECT_NE(
       said(with(csv, {R"([{"name":"a","kind":"numeric"},{"name":"b","kind":"numeric","transform":"log1p"},
                                 {"name":"y","kind":"label"}])"}))
@@ -131,7 +130,7 @@ TEST(NextWord, MayBeAnImagesPixels) {
 using NextWordGpu = CudaGpu;
 
 TEST_F(NextWordGpu, IsLearntAsOnTheProcessor) {
-  words job = example(rows_of_text(400));
+  args job = example(rows_of_text(400));
   job.erase(job.begin());
   const run_figures there = train_on_cards(with(job, {"--steps", "5", "--device", "cuda"}));
   const run_figures here = train_on_cards(with(job, {"--steps", "5", "--device", "cpu"}));

@@ -91,7 +91,7 @@ TEST(OlderVersionsRecording, HoldsTheMessagesThatItHeld) {
 
 TEST(OlderVersionsRecording, IsReplayed) {
   if (!has_the_same_bits()) GTEST_SKIP() << "recorded where the instruction set is another";
-  for (const words& which : {words{}, words{"--actor", "server 0"}, words{"--actor", "trainer 1"}}) {
+  for (const args& which : {args{}, args{"--actor", "server 0"}, args{"--actor", "trainer 1"}}) {
     const outcome again = run(with({"trace", "replay", recorded, "--json"}, which));
     EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
     EXPECT_EQ(last_event(again, "done").at("same"), true);

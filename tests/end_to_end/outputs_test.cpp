@@ -43,12 +43,12 @@ class inputs {
     return name;
   }
 
-  words csv_job() const {
-    return with(words_of("train --quiet --batch-size 1 --trainers 1 --epochs 1 --columns"),
+  args csv_job() const {
+    return with(description_of("train --quiet --batch-size 1 --trainers 1 --epochs 1 --columns"),
                 {columns, "--data", "csv:" + path("rows.csv"), "--test-file", path("test.csv")});
   }
-  words images_job() const {
-    return with(words_of("train --quiet --classes 3 --batch-size 2 --trainers 1 --epochs 1 --data"),
+  args images_job() const {
+    return with(description_of("train --quiet --classes 3 --batch-size 2 --trainers 1 --epochs 1 --data"),
                 {"idx:" + path("images") + "," + path("labels")});
   }
 
@@ -60,7 +60,7 @@ class inputs {
 /// Expects that `command` refuses to write to `file`, which the error calls `what`, and to its second name, and leaves
 /// it unchanged.
 void expect_kept(const inputs& in, const std::string& file, const std::string& what,
-                 const std::function<words(const std::string&)>& command) {
+                 const std::function<args(const std::string&)>& command) {
   const std::string before = read_file(file);
   for (const std::string& name : {file, in.second_name_of(file)}) {
     const std::string line = expect_error(run(command(name)), 2);
@@ -71,7 +71,7 @@ void expect_kept(const inputs& in, const std::string& file, const std::string& w
 
 TEST(Outputs, OfTrainingAreNotWrittenOverItsInputs) {
   const inputs in;
-  const auto metrics_of = [](const words& job) {
+  const auto metrics_of = [](const args& job) {
     return [job](const std::string& to) { return with(job, {"--metrics-csv", to}); };
   };
   const std::string rows = "the file that rows are read from";
@@ -99,7 +99,7 @@ TEST(Outputs, OfAResumedRunAreNotWrittenOverItsCheckpoint) {
   const inputs in;
   const std::string saved = in.path("saved");
   ASSERT_EQ(run({"train", "--data", "tutorial", "--epochs", "1", "--save", saved, "--quiet"}).exit_code, 0);
-  const words resumed = {"train", "--data", "tutorial", "--epochs", "2", "--resume", saved, "--quiet"};
+  const args resumed = {"train", "--data", "tutorial", "--epochs", "2", "--resume", saved, "--quiet"};
   for (const std::string& file : files_of_checkpoint(saved))
     expect_kept(in, file, "a file of the checkpoint that is read", [&](const std::string& to) {
       return with(resumed, {"--metrics-csv", to});
@@ -115,7 +115,7 @@ TEST(Outputs, OfATraceAreNotWrittenOverTheRecording) {
   for (const auto& entry : fs::directory_iterator(traced))
     for (const char* format : {"--csv", "--shiviz"})
       expect_kept(in, entry.path(), "a file of the recording that is read",
-                  [&](const std::string& to) { return words{"trace", "timeline", traced, format, "-o", to}; });
+                  [&](const std::string& to) { return args{"trace", "timeline", traced, format, "-o", to}; });
 }
 
 TEST(Outputs, OfAnExportAreNotWrittenOverTheCheckpoint) {

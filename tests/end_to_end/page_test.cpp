@@ -19,7 +19,7 @@ class ServedPage : public testing::Test {
     EXPECT_EQ(run(with(small, {"--steps", "5", "--trace", "full", "--trace-dir", trace_.path()})).exit_code, 0);
   }
 
-  words serve(const words& more = {}) const { return with({"trace", "serve", trace_.path()}, more); }
+  args serve(const args& more = {}) const { return with({"trace", "serve", trace_.path()}, more); }
 
   /// The printed address, once the page is served.
   static std::string address(program& serving) {

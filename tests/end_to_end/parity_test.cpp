@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 /// Runs the parity of a network given by layers, and expects it within the limit.
-void expect_layers_accepted(const std::string& name, const words& more) {
+void expect_layers_accepted(const std::string& name, const args& more) {
   SCOPED_TRACE(name + " " + testing::PrintToString(more));
   const outcome result = run(with({"parity", reference_run(name + ".safetensors"), "--json"}, more));
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;

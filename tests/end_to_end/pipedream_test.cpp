@@ -12,12 +12,12 @@
 namespace troupe::end_to_end::pipedream_test {
 namespace {
 
-words streamed(const std::string& stages, const words& further = {}) {
+args streamed(const std::string& stages, const args& further = {}) {
   return with({"--pipeline", stages, "--schedule", "pipedream"}, further);
 }
 
 /// Has tables on servers; an epoch has 122 steps, the last one with a short batch for some trainers.
-words adult(const std::string& steps = "40") {
+args adult(const std::string& steps = "40") {
   return {"train", "--json", "--data", "adult", "--steps", steps, "--hidden", "24,12", "--device", "cpu"};
 }
 
@@ -31,7 +31,7 @@ struct reference_job {
   const char* begins;
 };
 
-words parity(const reference_job& one, const words& options) {
+args parity(const reference_job& one, const args& options) {
   return with({"parity", reference(one.run), "--json"}, streamed(one.stages, with({"--stages", one.begins}, options)));
 }
 
@@ -39,7 +39,7 @@ TEST(Pipedream, TrainsWhatPyTorchDoes) {
   for (const reference_job& one : {reference_job{"features_0_3", "2", "0,3"},
                                    {"features_0_3_5", "3", "0,3,5"},
                                    {"features_0_2_4_6_7", "5", "0,2,4,6,7"}})
-    for (const words& options : {words{}, words{"--processes"}}) {
+    for (const args& options : {args{}, args{"--processes"}}) {
       const outcome ended = run(parity(one, options));
       EXPECT_EQ(ended.exit_code, 0) << one.run << ended.out << ended.err;
     }
@@ -54,7 +54,7 @@ TEST(Pipedream, TrainsTablesAsPyTorchDoes) {
                                    {"tables_0_1_4", "3", "0,1,4"},
                                    {"tables_0_2_4", "3", "0,2,4"}}) {
     for (const char* servers : {"1", "2"})
-      for (const words& options : {words{}, words{"--processes"}}) {
+      for (const args& options : {args{}, args{"--processes"}}) {
         const outcome ended = run(parity(one, with({"--servers", servers}, options)));
         EXPECT_EQ(ended.exit_code, 0) << one.run << " servers: " << servers << ended.out << ended.err;
       }
@@ -64,14 +64,14 @@ TEST(Pipedream, TrainsTablesAsPyTorchDoes) {
 }
 
 TEST(Pipedream, HasTheSameBitsWhereverItsStagesAre) {
-  for (const words& job : {with(adult("250"), {"--trainers", "3"}), with(adult(), {"--trainers", "1"}), layered_job()})
+  for (const args& job : {with(adult("250"), {"--trainers", "3"}), with(adult(), {"--trainers", "1"}), layered_job()})
     for (const char* stages : {"2", "5"}) {
       const std::string expected = digest_of(run(with(job, streamed(stages))));
-      for (const words& options : {words{"--processes"}, words{"--threads", "1"}, words{"--threads", "3"}})
+      for (const args& options : {args{"--processes"}, args{"--threads", "1"}, args{"--threads", "3"}})
         EXPECT_EQ(digest_of(run(with(job, streamed(stages, options)))), expected)
             << stages << testing::PrintToString(options);
     }
-  const words two_servers = with(adult(), {"--servers", "3", "--processes"});
+  const args two_servers = with(adult(), {"--servers", "3", "--processes"});
   EXPECT_EQ(digest_of(run(with(two_servers, streamed("3")))), digest_of(run(with(adult(), streamed("3")))));
 }
 
@@ -88,7 +88,7 @@ TEST(Pipedream, TellsHowStaleItIs) {
 /// The pipeline is empty at a checkpoint, so the run resumes from there unchanged.
 TEST(Pipedream, IsResumedWhereItWasEmpty) {
   const model::checkpoint_folder whole_folder;
-  const words saving = {"--checkpoint-every", "15", "--save"};
+  const args saving = {"--checkpoint-every", "15", "--save"};
   const std::string whole = digest_of(run(with(adult(), streamed("3", with(saving, {whole_folder.path()})))));
   EXPECT_NE(whole, digest_of(run(with(adult(), streamed("3"))))) << "a checkpoint empties the pipeline";
   const model::checkpoint_folder folder;
@@ -102,12 +102,12 @@ TEST(Pipedream, IsResumedWhereItWasEmpty) {
 TEST(Pipedream, IsResumedWithItsOwnStagesOnly) {
   const model::checkpoint_folder folder;
   ASSERT_EQ(run(with(adult("20"), streamed("3", {"--save", folder.path()}))).exit_code, 0);
-  const words on = {"train", "--resume", folder.path(), "--steps", "30", "--device", "cpu"};
+  const args on = {"train", "--resume", folder.path(), "--steps", "30", "--device", "cpu"};
   const std::string expected = digest_of(run(with(on, {"--json"})));
   EXPECT_EQ(digest_of(run(with(on, {"--json", "--pipeline", "3"}))), expected);
   EXPECT_EQ(digest_of(run(with(on, streamed("3", {"--json"})))), expected);
   EXPECT_NE(digest_of(run(with(adult("30"), {"--pipeline", "3"}))), expected);
-  const auto refused = [&](const words& options, const std::string& what) {
+  const auto refused = [&](const args& options, const std::string& what) {
     const std::string said = expect_error(run(with(on, options)), 2);
     EXPECT_FINDS(said, what + ": the run of the checkpoint has ");
   };
@@ -132,8 +132,8 @@ TEST(Pipedream, StopsWhereItsStagesAreEmpty) {
 }
 
 TEST(Pipedream, GoesOnWhenAStageDies) {
-  const words job = {"train",  "--json", "--data",   "tutorial", "--epochs",           "300", "--hidden", "16",
-                     "--seed", "7",      "--device", "cpu",      "--checkpoint-every", "100", "--save"};
+  const args job = {"train",  "--json", "--data",   "tutorial", "--epochs",           "300", "--hidden", "16",
+                    "--seed", "7",      "--device", "cpu",      "--checkpoint-every", "100", "--save"};
   const model::checkpoint_folder unbroken;
   const std::string whole = digest_of(run(with(job, with({unbroken.path()}, streamed("2")))));
   const model::checkpoint_folder folder;
@@ -146,10 +146,10 @@ TEST(Pipedream, GoesOnWhenAStageDies) {
 }
 
 TEST(Pipedream, ThatCannotBeIsRefused) {
-  const auto said = [](const words& options) {
+  const auto said = [](const args& options) {
     return expect_error(run(with({"train", "--data", "adult"}, streamed("2", options))), 2);
   };
-  const auto expect = [&](const words& options, const char* words) { EXPECT_FINDS(said(options), words); };
+  const auto expect = [&](const args& options, const char* args) { EXPECT_FINDS(said(options), args); };
   expect({"--accumulate", "2"}, "--accumulate 2: --schedule pipedream takes an optimizer step for each batch");
   expect({"--clip-norm", "1"}, "--clip-norm 1: with --schedule pipedream stages apply a gradient before");
   expect({"--nan", "skip"}, "--nan skip: with --schedule pipedream");

@@ -14,28 +14,28 @@
 namespace troupe::end_to_end::pipeline_test {
 namespace {
 
-const words in_four = {"--micro-batches", "4"};
-const words gpipe = {"--schedule", "gpipe"};
+const args in_four = {"--micro-batches", "4"};
+const args gpipe = {"--schedule", "gpipe"};
 
-words stages(const std::string& count, const words& further = {}) { return with({"--pipeline", count}, further); }
+args stages(const std::string& count, const args& further = {}) { return with({"--pipeline", count}, further); }
 
 TEST(Pipeline, TrainsWhatTheWholeNetworkDoes) {
-  const words job = with(layered_job(), in_four);
+  const args job = with(layered_job(), in_four);
   const std::string whole = digest_of(run(job));
-  for (const words& options : {stages("2"), stages("2", gpipe), stages("3", {"--stages", "0,4,6"}),
-                               stages("4", {"--stages", "0,1,6,8"}), stages("9"), stages("3", {"--threads", "1"}),
-                               stages("2", {"--processes"}), stages("3", with(gpipe, {"--processes"}))})
+  for (const args& options : {stages("2"), stages("2", gpipe), stages("3", {"--stages", "0,4,6"}),
+                              stages("4", {"--stages", "0,1,6,8"}), stages("9"), stages("3", {"--threads", "1"}),
+                              stages("2", {"--processes"}), stages("3", with(gpipe, {"--processes"}))})
     EXPECT_EQ(digest_of(run(with(job, options))), whole) << testing::PrintToString(options);
 }
 
 /// With tables on servers; the trainers' batches end unequally, and the tutorial's are smaller than the micro-batches.
 TEST(Pipeline, HasTheTablesInItsFirstStage) {
-  for (const words& job : {words{"train", "--json", "--data", "adult", "--steps", "60", "--interaction", "dot",
-                                 "--hidden", "32,16", "--trainers", "3", "--micro-batches", "3", "--device", "cpu"},
-                           words{"train", "--json", "--data", "tutorial", "--epochs", "3", "--micro-batches", "7",
-                                 "--hidden", "16", "--device", "cpu"}}) {
+  for (const args& job : {args{"train", "--json", "--data", "adult", "--steps", "60", "--interaction", "dot",
+                               "--hidden", "32,16", "--trainers", "3", "--micro-batches", "3", "--device", "cpu"},
+                          args{"train", "--json", "--data", "tutorial", "--epochs", "3", "--micro-batches", "7",
+                               "--hidden", "16", "--device", "cpu"}}) {
     const auto whole = last_event(run(job), "done");
-    for (const words& options : {stages("2"), stages("3", with(gpipe, {"--servers", "2", "--processes"}))}) {
+    for (const args& options : {stages("2"), stages("3", with(gpipe, {"--servers", "2", "--processes"}))}) {
       const auto cut = last_event(run(with(job, options)), "done");
       EXPECT_EQ(cut.at("weights_digest"), whole.at("weights_digest")) << testing::PrintToString(options);
       EXPECT_EQ(cut.at("loss"), whole.at("loss"));
@@ -44,41 +44,41 @@ TEST(Pipeline, HasTheTablesInItsFirstStage) {
 }
 
 TEST(Pipeline, WorksWithWhatElseAStepMayHave) {
-  const words job = with(layered_job(), in_four);
-  for (const words& options :
-       {words{"--accumulate", "3"}, words{"--clip-norm", "0.5"}, words{"--accumulate", "2", "--nan", "skip"},
-        words{"--trainers", "1", "--accumulate", "2", "--clip-norm", "0.2"}, words{"--trainers", "3"}}) {
+  const args job = with(layered_job(), in_four);
+  for (const args& options :
+       {args{"--accumulate", "3"}, args{"--clip-norm", "0.5"}, args{"--accumulate", "2", "--nan", "skip"},
+        args{"--trainers", "1", "--accumulate", "2", "--clip-norm", "0.2"}, args{"--trainers", "3"}}) {
     const std::string whole = digest_of(run(with(job, options)));
-    for (const words& cut : {stages("2"), stages("3", with(gpipe, {"--processes"}))})
+    for (const args& cut : {stages("2"), stages("3", with(gpipe, {"--processes"}))})
       EXPECT_EQ(digest_of(run(with(job, with(options, cut)))), whole)
           << testing::PrintToString(options) << testing::PrintToString(cut);
   }
 }
 
 TEST(Pipeline, IsResumedWithOtherStages) {
-  const words job = with(layered_job(), in_four);
+  const args job = with(layered_job(), in_four);
   const std::string whole = digest_of(run(job));
   const model::checkpoint_folder folder;
   EXPECT_EQ(run(with(job, stages("3", {"--steps", "9", "--save", folder.path()}))).exit_code, 0);
-  const words on = {"train", "--resume", folder.path(), "--device", "cpu", "--json", "--save", folder.path()};
+  const args on = {"train", "--resume", folder.path(), "--device", "cpu", "--json", "--save", folder.path()};
   EXPECT_EQ(run(with(on, stages("2", {"--steps", "16", "--processes"}))).exit_code, 0);
   EXPECT_EQ(digest_of(run(with(on, {"--pipeline", "1", "--steps", "26"}))), whole);
 }
 
 TEST(Pipeline, OfAnMlpTakesImages) {
-  const words job = {"train",           "--json", "--data",       written_images("train", 60),
-                     "--classes",       "4",      "--epochs",     "1",
-                     "--servers",       "0",      "--hidden",     "8",
-                     "--micro-batches", "2",      "--batch-size", "16"};
+  const args job = {"train",           "--json", "--data",       written_images("train", 60),
+                    "--classes",       "4",      "--epochs",     "1",
+                    "--servers",       "0",      "--hidden",     "8",
+                    "--micro-batches", "2",      "--batch-size", "16"};
   EXPECT_EQ(digest_of(run(with(job, stages("3")))), digest_of(run(job)));
 }
 
 /// The first stage has no step left: its request for the others' states may arrive before their order to train.
 TEST(Pipeline, IsResumedAfterItsLastStep) {
-  const words job = {"train", "--json", "--data", "tutorial", "--epochs", "2", "--hidden", "8", "--micro-batches", "2"};
+  const args job = {"train", "--json", "--data", "tutorial", "--epochs", "2", "--hidden", "8", "--micro-batches", "2"};
   const model::checkpoint_folder folder;
   const std::string whole = digest_of(run(with(job, {"--save", folder.path()})));
-  const words on = {"train", "--resume", folder.path(), "--json"};
+  const args on = {"train", "--resume", folder.path(), "--json"};
   for (int i = 0; i < 5; ++i) EXPECT_EQ(digest_of(run(with(on, stages("3", {"--processes"})))), whole);
 }
 
@@ -97,15 +97,15 @@ TEST(Pipeline, TellsWhereItsStagesBegin) {
 }
 
 TEST(Pipeline, HasAsManyMicroBatchesAsStagesUnlessTold) {
-  const words job = layered_job();
+  const args job = layered_job();
   EXPECT_EQ(digest_of(run(with(job, stages("3")))), digest_of(run(with(job, {"--micro-batches", "3"}))));
 }
 
 TEST(Pipeline, LearnsWithStaleRowsAsTheWholeNetworkDoes) {
-  const words job = {"train",      "--json", "--data",   "adult", "--steps",       "40",    "--hidden",        "16",
-                     "--trainers", "1",      "--device", "cpu",   "--consistency", "ssp:2", "--micro-batches", "3"};
+  const args job = {"train",      "--json", "--data",   "adult", "--steps",       "40",    "--hidden",        "16",
+                    "--trainers", "1",      "--device", "cpu",   "--consistency", "ssp:2", "--micro-batches", "3"};
   EXPECT_EQ(digest_of(run(with(job, stages("2")))), digest_of(run(job)));
-  words later = job;
+  args later = job;
   *std::ranges::find(later, "ssp:2") = "async";
   *(std::ranges::find(later, "--trainers") + 1) = "2";
   const auto done = last_event(run(with(later, stages("2"))), "done");
@@ -118,7 +118,7 @@ TEST(Pipeline, LeavesAStepOutInAllStages) {
   for (int row = 0; row < 40; ++row)
     rows += std::to_string(row % 3) + "," + (row == 7 ? "1e38" : std::to_string(row % 5)) + "," +
             std::to_string(row % 7) + "\n";
-  const words job = {
+  const args job = {
       "train",
       "--json",
       "--data",
@@ -147,7 +147,7 @@ TEST(Pipeline, LeavesAStepOutInAllStages) {
       "cpu"};
   const auto whole = last_event(run(job), "done");
   EXPECT_EQ(whole.at("skipped_steps"), 3);
-  for (const words& options : {stages("2"), stages("3", with(gpipe, {"--processes"}))}) {
+  for (const args& options : {stages("2"), stages("3", with(gpipe, {"--processes"}))}) {
     const auto cut = last_event(run(with(job, options)), "done");
     EXPECT_EQ(cut.at("skipped_steps"), 3);
     EXPECT_EQ(cut.at("weights_digest"), whole.at("weights_digest"));
@@ -162,8 +162,8 @@ TEST(Pipeline, NamesTheStageThatFindsNoFiniteLoss) {
 }
 
 TEST(Pipeline, GoesOnWhenAStageDies) {
-  const words job = {"train",  "--json", "--data",   "tutorial", "--epochs",        "300", "--hidden", "16",
-                     "--seed", "7",      "--device", "cpu",      "--micro-batches", "2"};
+  const args job = {"train",  "--json", "--data",   "tutorial", "--epochs",        "300", "--hidden", "16",
+                    "--seed", "7",      "--device", "cpu",      "--micro-batches", "2"};
   const std::string whole = digest_of(run(job));
   const model::checkpoint_folder folder;
   program running(with(job, stages("2", {"--processes", "--save", folder.path(), "--checkpoint-every", "100"})));
@@ -186,7 +186,7 @@ TEST(Pipeline, NamesAStageThatDiesAndIsNotReplaced) {
 }
 
 TEST(Pipeline, ThatCannotBeIsRefused) {
-  const auto said = [](const words& options) {
+  const auto said = [](const args& options) {
     return expect_error(run(with({"train", "--data", "adult"}, options)), 2);
   };
   EXPECT_EQ(said({"--pipeline", "9"}),

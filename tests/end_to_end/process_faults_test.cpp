@@ -16,8 +16,8 @@
 namespace troupe::end_to_end::process_faults_test {
 namespace {
 
-const words two_each = {"--servers", "2", "--trainers", "2"};
-const words short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
+const args two_each = {"--servers", "2", "--trainers", "2"};
+const args short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
 
 launch with_fault(const std::string& fault) {
   launch how;
@@ -49,7 +49,7 @@ std::string name_of_place(const testing::TestParamInfo<place_of_fault>& one) {
 
 class FaultOf : public testing::TestWithParam<place_of_fault> {
  protected:
-  words command() const {
+  args command() const {
     return with(with({"train", "--json", "--processes"}, short_job),
                 {"--save", folder_.path(), "--checkpoint-every", "6"});
   }
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(An, FaultOf,
 
 /// Some processes have received the end and are gone, others have not.
 TEST(Death, AmidTheEndOfARunLosesNothing) {
-  const words brief = {"train", "--json", "--processes", "--data", "tutorial", "--steps", "40", "--seed", "7"};
+  const args brief = {"train", "--json", "--processes", "--data", "tutorial", "--steps", "40", "--seed", "7"};
   const std::string expected = digest_of(run(brief));
   for (std::size_t gone = 0; gone < 4; ++gone) {
     const model::checkpoint_folder folder;
@@ -129,9 +129,9 @@ TEST(Death, OfTheLeaderTellsNoEpochTwice) {
 // -- processes that wake after their replacement -----------------------------------------
 
 /// Entries of a checkpoint folder, without the letters that distinguish saves.
-words entries_without_marks(const std::string& folder) {
+args entries_without_marks(const std::string& folder) {
   constexpr std::size_t step_letters = std::string_view("step-000000000000").size();
-  words all = model::entries_of(folder);
+  args all = model::entries_of(folder);
   for (std::string& one : all)
     if (std::filesystem::is_directory(folder + "/" + one)) one.resize(step_letters);
   return all;
@@ -139,7 +139,7 @@ words entries_without_marks(const std::string& folder) {
 
 TEST(Zombie, OfARunThatHasGoneOnChangesNothing) {
   // 1,800 steps, of which 1,700 remain when the process is stopped.
-  const words job = {"--data", "tutorial", "--epochs", "600", "--seed", "7"};
+  const args job = {"--data", "tutorial", "--epochs", "600", "--seed", "7"};
   const auto options = [&](const std::string& folder) {
     return with(with(job, two_each), {"--save", folder, "--checkpoint-every", "100", "--rejoin-timeout", "0.5"});
   };

@@ -12,12 +12,12 @@
 namespace troupe::end_to_end::processes_test {
 namespace {
 
-words train(const words& options) { return with({"train", "--json", "--seed", "7"}, options); }
-words train_in_processes(const words& options) { return train(with({"--processes"}, options)); }
+args train(const args& options) { return with({"train", "--json", "--seed", "7"}, options); }
+args train_in_processes(const args& options) { return train(with({"--processes"}, options)); }
 
 struct job_case {
   const char* name;
-  words options;
+  args options;
 };
 
 void PrintTo(const job_case& one, std::ostream* out) { *out << one.name; }
@@ -34,7 +34,7 @@ TEST_P(ProcessesOf, EndWithTheDigestOfOneProcessHoweverManyTheyAre) {
   for (const std::string trainers : {"1", "2", "4"}) {
     const std::string whole = digest_of(run(train(with(GetParam().options, {"--trainers", trainers}))));
     for (const std::string servers : {"1", "2", "3"}) {
-      const words options = with(GetParam().options, {"--trainers", trainers, "--servers", servers});
+      const args options = with(GetParam().options, {"--trainers", trainers, "--servers", servers});
       EXPECT_EQ(digest_of(run(train_in_processes(options))), whole) << trainers << " trainers, " << servers;
     }
   }
@@ -42,22 +42,22 @@ TEST_P(ProcessesOf, EndWithTheDigestOfOneProcessHoweverManyTheyAre) {
 
 INSTANTIATE_TEST_SUITE_P(AllJobs, ProcessesOf, testing::ValuesIn(jobs), [](const auto& one) { return one.param.name; });
 
-const words two_each = {"--servers", "2", "--trainers", "2"};
+const args two_each = {"--servers", "2", "--trainers", "2"};
 
 TEST(Processes, AccumulateClipAndSendInHalfTheBitsAsOneProcessDoes) {
-  const words options =
+  const args options =
       with(with(jobs.back().options, two_each),
            {"--accumulate", "2", "--clip-norm", "0.1", "--wire-dtype", "bf16", "--sparse-optimizer", "adagrad"});
   EXPECT_EQ(digest_of(run(train_in_processes(options))), digest_of(run(train(options))));
 }
 
 TEST(Processes, WithEncryptedLinksEndWithTheDigestOfOneProcess) {
-  const words options = with({"--data", "tutorial", "--steps", "25"}, two_each);
+  const args options = with({"--data", "tutorial", "--steps", "25"}, two_each);
   EXPECT_EQ(digest_of(run(train_in_processes(with(options, {"--tls"})))), digest_of(run(train(options))));
 }
 
 TEST(Bench, MeasuresLookupsOverPlainAndEncryptedLinks) {
-  for (const words& how : {words{}, words{"--tls"}}) {
+  for (const args& how : {args{}, args{"--tls"}}) {
     const outcome measured = run(with({"bench", "lookup", "--json"}, how));
     EXPECT_EQ(measured.exit_code, 0) << measured.err;
     const auto lines = json_lines(measured.out);
@@ -72,13 +72,13 @@ TEST(Processes, MayBeAheadOfTheOthersWithoutABatch) {
   std::string rows = "c,y\n";
   for (int i = 0; i < 5; ++i) rows += std::to_string(i % 2) + "," + std::to_string(i % 2) + "\n";
   model::set_content(folder / "rows.csv", rows);
-  const words few = {"--data",       "csv:" + (folder / "rows.csv"),
-                     "--columns",    R"([{"name":"c","kind":"categorical","rows":2},{"name":"y","kind":"label"}])",
-                     "--trainers",   "3",
-                     "--batch-size", "1",
-                     "--dim",        "4",
-                     "--epochs",     "20"};
-  for (const words& agreed : {words{"--clip-norm", "1"}, words{"--nan", "skip"}}) {
+  const args few = {"--data",       "csv:" + (folder / "rows.csv"),
+                    "--columns",    R"([{"name":"c","kind":"categorical","rows":2},{"name":"y","kind":"label"}])",
+                    "--trainers",   "3",
+                    "--batch-size", "1",
+                    "--dim",        "4",
+                    "--epochs",     "20"};
+  for (const args& agreed : {args{"--clip-norm", "1"}, args{"--nan", "skip"}}) {
     const outcome whole = run(train(with(few, agreed)));
     EXPECT_EQ(whole.exit_code, 0) << whole.err;
     EXPECT_EQ(digest_of(run(train_in_processes(with(few, agreed)))), digest_of(whole));
@@ -101,19 +101,19 @@ TEST(Processes, ReplayTheReferenceRuns) {
 }
 
 TEST(Processes, SaveWhatOneProcessGoesOnFromAndTheOtherWayRound) {
-  const auto adult = [](const std::string& steps, const words& more) {
+  const auto adult = [](const std::string& steps, const args& more) {
     return with({"--batch-size", "64", "--eval-every", "0", "--trainers", "2", "--steps", steps}, more);
   };
   const std::string whole = digest_of(run(train(adult("60", {}))));
   const model::checkpoint_folder folder;
   digest_of(run(train_in_processes(adult("20", {"--servers", "2", "--save", folder.path()}))));
-  const words resumed = {"--save", folder.path(), "--resume", folder.path()};
+  const args resumed = {"--save", folder.path(), "--resume", folder.path()};
   digest_of(run(train(adult("40", with(resumed, {"--servers", "1"})))));
   EXPECT_EQ(digest_of(run(train_in_processes(adult("60", with(resumed, {"--servers", "3"}))))), whole);
 }
 
 TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
-  for (const words& options :
+  for (const args& options :
        {train({"--data", "tutorial", "--steps", "10"}), train_in_processes({"--data", "tutorial", "--steps", "10"})}) {
     const auto peak_of = [](const outcome& from) {
       const auto done = last_event(from, "done");
@@ -122,8 +122,8 @@ TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
     const double alone = peak_of(run(options));
     EXPECT_GT(alone, 1);
     // The shell has waited for a program that used 256 MiB, and becomes `troupe`.
-    const words line = {"-c", "dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null && exec \"$@\"", "sh",
-                        TROUPE_PROGRAM};
+    const args line = {"-c", "dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null && exec \"$@\"", "sh",
+                       TROUPE_PROGRAM};
     launch shell;
     shell.program = "/bin/sh";
     EXPECT_LT(peak_of(run(with(line, options), shell)), alone + 128);
@@ -131,7 +131,7 @@ TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
 }
 
 TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
-  const words options = with(jobs.front().options, two_each);
+  const args options = with(jobs.front().options, two_each);
   const std::string whole = digest_of(run(train(options)));
   const model::checkpoint_folder folder;
   rlimit before{};
@@ -151,7 +151,7 @@ TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
 
 TEST(Processes, ASecondRunThatSavesInTheSameFolderNamesTheFirst) {
   const model::checkpoint_folder folder;
-  const words options = with(with(endless, two_each), {"--save", folder.path()});
+  const args options = with(with(endless, two_each), {"--save", folder.path()});
   program first(train_in_processes(options));
   ASSERT_TRUE(first.wait_for_output(trains));
   const outcome second = run(train_in_processes(options));
@@ -168,7 +168,7 @@ TEST(Processes, ShowRoleAndRankAndNeitherTokenNorAddress) {
   for (const std::string role : {"server", "trainer"}) {
     for (const std::string rank : {"0", "1"}) {
       const pid_t process = process_of(running, role + " " + rank);
-      EXPECT_EQ(proc_words(process, "cmdline"), (words{"troupe", "train", "--role", role, "--rank", rank}));
+      EXPECT_EQ(proc_words(process, "cmdline"), (args{"troupe", "train", "--role", role, "--rank", rank}));
     }
   }
   running.send(SIGTERM);
@@ -197,7 +197,7 @@ class file_size_limit {
 };
 
 TEST(Processes, ShareNoMemoryWhereFilesMayNotBeThatLargeAndTrainAllTheSame) {
-  const words job = {"--data", "synthetic", "--rows", "500", "--dim", "64", "--steps", "12", "--batch-size", "128"};
+  const args job = {"--data", "synthetic", "--rows", "500", "--dim", "64", "--steps", "12", "--batch-size", "128"};
   const std::string expected = digest_of(run(train(job)));
   const file_size_limit small(1'000'000);
   EXPECT_EQ(digest_of(run(train_in_processes(job))), expected);
@@ -207,15 +207,15 @@ TEST(Processes, SayOnceWhyTheRunFailed) {
   const outcome ended =
       run(train_in_processes({"--data", "tutorial", "--dense-lr", "1e6", "--sparse-lr", "1e6", "--epochs", "50"}));
   EXPECT_EQ(ended.exit_code, 1);
-  const std::string words = "try a smaller learning rate (--dense-lr, --sparse-lr)";
-  EXPECT_FINDS(line_with(ended.err, "troupe: error: "), words) << ended.err;
-  EXPECT_EQ(ended.err.find(words), ended.err.rfind(words)) << ended.err;
+  const std::string args = "try a smaller learning rate (--dense-lr, --sparse-lr)";
+  EXPECT_FINDS(line_with(ended.err, "troupe: error: "), args) << ended.err;
+  EXPECT_EQ(ended.err.find(args), ended.err.rfind(args)) << ended.err;
 }
 
 TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
   const model::checkpoint_folder folder;
   const file_size_limit small(100'000);
-  const words job = {"--data", "synthetic", "--rows", "20000", "--steps", "12", "--save", folder.path()};
+  const args job = {"--data", "synthetic", "--rows", "20000", "--steps", "12", "--save", folder.path()};
   const outcome ended = run(train_in_processes(job));
   EXPECT_EQ(ended.exit_code, 1);
   const std::string line = line_with(ended.err, "no checkpoint of step 12: " + folder.path());
@@ -229,9 +229,9 @@ TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
   how.environment.emplace_back("TROUPE_DEAD_AFTER_MS", "5000");
   how.environment.emplace_back("TROUPE_REQUEST_TIMEOUT_MS", "5000");
   how.environment.emplace_back("TROUPE_THREADS", "1");
-  const words role = {"train", "--role", "trainer", "--rank", "0"};
-  for (const words& more : {words{"--seed", "7"}, words{"--processes"}, words{"--token-file", "token"},
-                            words{"--quiet"}, words{"--save", "runs"}}) {
+  const args role = {"train", "--role", "trainer", "--rank", "0"};
+  for (const args& more : {args{"--seed", "7"}, args{"--processes"}, args{"--token-file", "token"}, args{"--quiet"},
+                           args{"--save", "runs"}}) {
     const std::string line = expect_error(run(with(role, more), how), 2);
     EXPECT_FINDS(line, more.front() + ": does not go with --role");
   }

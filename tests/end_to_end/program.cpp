@@ -90,7 +90,7 @@ class scratch_folder {
 
 }  // namespace
 
-program::program(const words& arguments, const launch& how) : deadline_(std::chrono::steady_clock::now() + life_max) {
+program::program(const args& arguments, const launch& how) : deadline_(std::chrono::steady_clock::now() + life_max) {
   const two_ends out = how.output_file.empty()
                            ? make_pipe()
                            : two_ends{-1, check(open(how.output_file.c_str(), O_WRONLY | O_CLOEXEC), "output file")};
@@ -190,20 +190,20 @@ outcome program::finish() {
   return result;
 }
 
-words with(words all, const words& more) {
+args with(args all, const args& more) {
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
-words words_of(const std::string& text) {
+args description_of(const std::string& text) {
   std::istringstream parts(text);
   return {std::istream_iterator<std::string>(parts), {}};
 }
 
-outcome run(const words& arguments, const launch& how) { return program(arguments, how).finish(); }
+outcome run(const args& arguments, const launch& how) { return program(arguments, how).finish(); }
 
-words lines_of(const std::string& text) {
-  words lines;
+args lines_of(const std::string& text) {
+  args lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
@@ -241,7 +241,7 @@ std::string digest_of(const outcome& from) {
   return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "";
 }
 
-std::string digest_of(const words& arguments) { return digest_of(run(with(arguments, {"--json"}))); }
+std::string digest_of(const args& arguments) { return digest_of(run(with(arguments, {"--json"}))); }
 
 std::string number_text(const std::string& line, const std::string& field) {
   const std::string name = "\"" + field + "\":";

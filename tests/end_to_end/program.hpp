@@ -17,11 +17,11 @@
 
 namespace troupe::end_to_end {
 
-using words = std::vector<std::string>;
+using args = std::vector<std::string>;
 
-words with(words all, const words& more);
+args with(args all, const args& more);
 /// Splits a text at spaces.
-words words_of(const std::string& text);
+args description_of(const std::string& text);
 
 /// How to start the program.
 struct launch {
@@ -48,7 +48,7 @@ struct outcome {
 /// A running program. Its lifetime is limited: if it takes longer, it is killed and reported as not in time.
 class program {
  public:
-  explicit program(const words& arguments, const launch& how = {});
+  explicit program(const args& arguments, const launch& how = {});
   ~program();
   program(const program&) = delete;
   program& operator=(const program&) = delete;
@@ -91,9 +91,9 @@ class program {
 };
 
 /// Starts the program and waits for its end.
-outcome run(const words& arguments, const launch& how = {});
+outcome run(const args& arguments, const launch& how = {});
 
-words lines_of(const std::string& text);
+args lines_of(const std::string& text);
 
 /// Parses each line as a JSON object. Lines that are not JSON fail the test and are omitted.
 std::vector<boost::json::object> json_lines(const std::string& text);
@@ -104,7 +104,7 @@ boost::json::object last_event(const outcome& from, std::string_view name);
 /// The digest of a run that has succeeded.
 std::string digest_of(const outcome& from);
 /// Runs the job with these arguments, and returns its digest.
-std::string digest_of(const words& arguments);
+std::string digest_of(const args& arguments);
 
 /// The text of a field's number in a JSON line.
 std::string number_text(const std::string& line, const std::string& field);

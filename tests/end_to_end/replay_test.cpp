@@ -15,12 +15,12 @@ namespace troupe::end_to_end::replay_test {
 namespace {
 
 /// Records a run into `folder`, and returns its digest.
-std::string record(const words& options, const temporary_trace& folder, const std::string& mode = "full") {
+std::string record(const args& options, const temporary_trace& folder, const std::string& mode = "full") {
   return digest_of(
       run(with({"train", "--json", "--trace", mode, "--trace-dir", folder.path()}, options), with_faults("")));
 }
 
-boost::json::object replay(const temporary_trace& folder, int code, const words& options = {}) {
+boost::json::object replay(const temporary_trace& folder, int code, const args& options = {}) {
   const outcome again = run(with({"trace", "replay", folder.path(), "--json"}, options));
   EXPECT_EQ(again.exit_code, code) << again.out << again.err;
   return last_event(again, "done");
@@ -37,12 +37,12 @@ void expect_the_same(const temporary_trace& folder, const std::string& digest) {
   EXPECT_GT(done.at("compared").to_number<std::uint64_t>(), 100U);
 }
 
-const words adult = {"--data", "adult", "--epochs", "1", "--trainers", "3", "--servers", "2"};
+const args adult = {"--data", "adult", "--epochs", "1", "--trainers", "3", "--servers", "2"};
 
 TEST(Replay, AnAsynchronousRunComesOutTheSame) {
   const temporary_trace a;
   const temporary_trace b;
-  const words job = with(adult, {"--consistency", "async"});
+  const args job = with(adult, {"--consistency", "async"});
   const std::string first = record(job, a);
   const std::string second = record(job, b);
   expect_the_same(a, first);
@@ -171,7 +171,7 @@ TEST(ReplayActor, StopsAtWhatItSentOtherwise) {
 TEST(ReplayActor, SaysWhatIsWrong) {
   const temporary_trace folder;
   record(with(adult, {}), folder);
-  const auto line = [&](const words& options) {
+  const auto line = [&](const args& options) {
     return expect_error(run(with({"trace", "replay", folder.path()}, options)), 2);
   };
   EXPECT_FINDS(line({"--actor", "server 0"}), "'--trace payload' keeps it");

@@ -18,7 +18,7 @@ namespace troupe::end_to_end::resume_test {
 namespace {
 
 /// A short Adult run; `more`: options at the end.
-words adult(const std::string& steps, const words& more = {}) {
+args adult(const std::string& steps, const args& more = {}) {
   return with({"train", "--json", "--batch-size", "64", "--steps", steps, "--eval-every", "0"}, more);
 }
 
@@ -86,7 +86,7 @@ TEST(Resume, WithOtherKernelsIsToldWithWhatItMeans) {
 
 TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
   const model::checkpoint_folder folder;
-  const words f16 = {"--wire-dtype", "f16"};
+  const args f16 = {"--wire-dtype", "f16"};
   const std::string whole = digest_of(run(adult("60", f16)));
   run(adult("40", {"--wire-dtype", "fp16", "--save", folder.path()}));
   const std::string file = folder / model::manifest_name(40);
@@ -114,8 +114,8 @@ TEST(Resume, GoesOnWithDataThatHaveMoved) {
     return "csv:" + folder / name;
   };
   const std::string before = write_rows("rows.csv", 5);
-  const auto job = [](const std::string& data, const char* steps, const words& more) {
-    return with(with(words_of("train --json --batch-size 8 --test-fraction 0 --rows 10"),
+  const auto job = [](const std::string& data, const char* steps, const args& more) {
+    return with(with(description_of("train --json --batch-size 8 --test-fraction 0 --rows 10"),
                      {"--data", data, "--steps", steps, "--columns",
                       R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "categorical"}])"}),
                 more);
@@ -143,8 +143,8 @@ TEST(Resume, WorksAfterFiftyKills) {
     const model::checkpoint_folder folder;
     std::uint64_t done = 0;
     for (bool begun = false; kills < 50 && done < 340; ++kills) {
-      words more = {"--save", folder.path(), "--checkpoint-every",
-                    "20",     "--servers",   std::to_string(1 + random.below(3))};
+      args more = {"--save", folder.path(), "--checkpoint-every",
+                   "20",     "--servers",   std::to_string(1 + random.below(3))};
       if (begun) more.insert(more.end(), {"--resume", folder.path()});
       program running(adult("400", more));
       // Kills up to three checkpoints later, or while the resumed run still sets itself up.
@@ -173,7 +173,7 @@ TEST(Resume, GoesOnFromACheckpointThatTimeHasBrought) {
   for (const bool apart : {false, true})
     for (const char* memory : {"0", "1000000"}) {
       const model::checkpoint_folder folder;
-      words saving = {"--save", folder.path(), "--checkpoint-seconds", "0.0001", "--checkpoint-memory", memory};
+      args saving = {"--save", folder.path(), "--checkpoint-seconds", "0.0001", "--checkpoint-memory", memory};
       if (apart) saving.emplace_back("--processes");
       const outcome half = run(adult("300", saving));
       ASSERT_EQ(half.exit_code, 0) << half.err;
@@ -213,10 +213,10 @@ TEST(Resume, GoesOnInADataFileThatIsStillTheSame) {
     file << "clicked,price,shop\n";
     for (std::size_t i = 0; i < rows; ++i) file << i % 3 / 2 << ',' << i % 11 << ",s" << i % 17 << '\n';
   };
-  const auto job = [&](const std::string& steps, const words& more) {
+  const auto job = [&](const std::string& steps, const args& more) {
     return with(
-        with(words_of("train --json --rows 20 --batch-size 32 --row-dtype bf16 --clip-norm 1 --sparse-optimizer "
-                      "lazy-adam"),
+        with(description_of("train --json --rows 20 --batch-size 32 --row-dtype bf16 --clip-norm 1 --sparse-optimizer "
+                            "lazy-adam"),
              {"--data", "csv:" + folder / "clicks.csv", "--steps", steps, "--columns",
               R"([{"name":"clicked","kind":"label"},{"name":"price","kind":"numeric"},)"
               R"({"name":"shop","kind":"categorical"}])"}),
@@ -235,7 +235,7 @@ TEST(Resume, GoesOnInADataFileThatIsStillTheSame) {
 TEST(Resume, RefusesWhatItCannotGoOnFrom) {
   const model::checkpoint_folder folder;
   run(adult("40", {"--save", folder.path()}));
-  const auto refusal = [&](const words& more) {
+  const auto refusal = [&](const args& more) {
     return expect_error(run(with({"train", "--resume", folder.path()}, more)), 2);
   };
   EXPECT_FINDS(refusal({"--seed", "2"}), "--seed 2: the run of the checkpoint has --seed 1");

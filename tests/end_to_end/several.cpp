@@ -26,7 +26,7 @@ std::vector<pid_t> children_of(pid_t parent) {
 
 pid_t leader_of(pid_t parent) {
   for (const pid_t child : children_of(parent)) {
-    const words command = proc_words(child, "cmdline");
+    const args command = proc_words(child, "cmdline");
     if (std::ranges::find(command, "--role") == command.end()) return child;
   }
   ADD_FAILURE() << "no process leads";
@@ -57,9 +57,9 @@ pid_t process_of(program& leader, const std::string& who) {
   return std::stoi(line.substr(line.find(", pid ") + 6));
 }
 
-words proc_words(pid_t process, const std::string& file) {
+args proc_words(pid_t process, const std::string& file) {
   const std::string text = read_file("/proc/" + std::to_string(process) + "/" + file);
-  words all;
+  args all;
   for (std::size_t at = 0; at < text.size(); at = text.find('\0', at) + 1) all.emplace_back(text.c_str() + at);
   return all;
 }
@@ -88,9 +88,9 @@ bool somebody_listens(const links::endpoint& where) {
   return found;
 }
 
-gathered_run::gathered_run(const words& options, words network, launch how)
+gathered_run::gathered_run(const args& options, args network, launch how)
     : network_(std::move(network)), how_(std::move(how)) {
-  const words leads = {"master", "--listen", "127.0.0.1:0", "--json"};
+  const args leads = {"master", "--listen", "127.0.0.1:0", "--json"};
   master_ = std::make_unique<program>(with(with(leads, network_), options), how_);
   const std::string begin = "troupe: listening on ";
   if (!master_->wait_for_error(begin)) {
@@ -101,7 +101,7 @@ gathered_run::gathered_run(const words& options, words network, launch how)
   where_ = line.substr(begin.size(), line.find(' ', begin.size()) - begin.size());
 }
 
-program& gathered_run::join(const words& options, const std::vector<std::pair<std::string, std::string>>& variables) {
+program& gathered_run::join(const args& options, const std::vector<std::pair<std::string, std::string>>& variables) {
   launch how = how_;
   how.environment.insert(how.environment.end(), variables.begin(), variables.end());
   members_.push_back(std::make_unique<program>(with(with({"join", where_}, network_), options), how));

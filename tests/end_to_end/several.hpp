@@ -15,7 +15,7 @@
 namespace troupe::end_to_end {
 
 /// A run without end that prints little and has short steps. Its first epoch event shows that it trains.
-const words endless = {"--data", "tutorial", "--epochs", "1000000000"};
+const args endless = {"--data", "tutorial", "--epochs", "1000000000"};
 constexpr const char* trains = "\"event\":\"epoch\"";
 
 constexpr const char* run_token = "a token that one run's processes share";
@@ -34,7 +34,7 @@ void expect_epochs(const outcome& from, std::uint64_t count);
 pid_t process_of(program& leader, const std::string& who);
 
 /// A file of /proc about a process, split at its zero bytes.
-words proc_words(pid_t process, const std::string& file);
+args proc_words(pid_t process, const std::string& file);
 
 /// The first line of `text` that contains `part`; fails the test without one.
 std::string line_with(const std::string& text, const std::string& part);
@@ -49,14 +49,14 @@ bool somebody_listens(const links::endpoint& where);
 class gathered_run {
  public:
   /// `options` are the master's; `network` is shared by all members.
-  explicit gathered_run(const words& options, words network = {}, launch how = with_token());
+  explicit gathered_run(const args& options, args network = {}, launch how = with_token());
 
   program& master() { return *master_; }
   const std::string& where() const { return where_; }
   links::endpoint address() const { return *links::parse_endpoint(where_); }
 
   /// Starts a member that joins, with additional variables.
-  program& join(const words& options, const std::vector<std::pair<std::string, std::string>>& variables = {});
+  program& join(const args& options, const std::vector<std::pair<std::string, std::string>>& variables = {});
   program& join_as(const std::string& role) { return join({"--as", role}); }
   /// Starts all servers, then all trainers, one process each.
   void join_all(int servers, int trainers);
@@ -71,7 +71,7 @@ class gathered_run {
   std::string finish();
 
  private:
-  words network_;
+  args network_;
   launch how_;
   std::unique_ptr<program> master_;
   std::string where_;

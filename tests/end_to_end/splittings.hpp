@@ -22,14 +22,14 @@ struct splitting {
   int ranks() const { return trainers * pipeline * slices; }
 
   /// Options of the run that has the same bits and is split into slices only: bits depend on the number of slices.
-  words whole() const {
-    words options = {"--trainers", std::to_string(trainers)};
+  args whole() const {
+    args options = {"--trainers", std::to_string(trainers)};
     if (slices > 1) options.insert(options.end(), {"--tensor-parallel", std::to_string(slices)});
     return options;
   }
 
-  words with_schedule(const std::string& schedule) const {
-    words options = whole();
+  args with_schedule(const std::string& schedule) const {
+    args options = whole();
     options.insert(options.end(), {"--pipeline", std::to_string(pipeline)});
     if (pipeline > 1) options.insert(options.end(), {"--schedule", schedule});
     return options;
@@ -43,15 +43,15 @@ const std::vector<splitting> eight_splittings = {{1, 2, 1}, {2, 2, 1}, {2, 3, 1}
 struct split_job {
   const char* name;
   int servers;
-  words (*options)();
+  args (*options)();
 };
 
 const std::vector<split_job> split_jobs = {
     {"images", 0,
      [] {
-       return words{layered_job_file(paired_convolutions()), "--micro-batches", "4"};
+       return args{layered_job_file(paired_convolutions()), "--micro-batches", "4"};
      }},
-    {"wide_mlp", 1, [] { return words{"--data", "adult", "--hidden", "256,128,64", "--micro-batches", "4"}; }}};
+    {"wide_mlp", 1, [] { return args{"--data", "adult", "--hidden", "256,128,64", "--micro-batches", "4"}; }}};
 
 using split_run = std::tuple<split_job, splitting>;
 

@@ -13,7 +13,7 @@
 namespace troupe::end_to_end::splittings_test {
 namespace {
 
-words train(const split_job& job, const words& options, const std::string& steps = "20") {
+args train(const split_job& job, const args& options, const std::string& steps = "20") {
   return with(with({"train", "--json", "--device", "cpu", "--steps", steps}, job.options()), options);
 }
 
@@ -23,7 +23,7 @@ TEST_P(Splittings, HaveTheBitsOfTheirSlices) {
   const auto& [job, cut] = GetParam();
   const std::string expected = digest_of(run(train(job, cut.whole())));
   for (const char* schedule : {"1f1b", "gpipe"})
-    for (const words& options : {words{}, words{"--processes"}})
+    for (const args& options : {args{}, args{"--processes"}})
       EXPECT_EQ(digest_of(run(train(job, with(cut.with_schedule(schedule), options)))), expected)
           << schedule << testing::PrintToString(options);
 }
@@ -50,7 +50,7 @@ TEST(Resumption, UnderAnotherSplittingHasTheBitsOfOneRun) {
       const auto stopped = last_event(running.finish(), "done");
       ASSERT_EQ(stopped.at("stopped"), true);
       const std::string steps = std::to_string(stopped.at("steps").to_number<int>() + 15);
-      const words on = {"train", "--resume", folder.path(), "--json", "--device", "cpu", "--steps", steps};
+      const args on = {"train", "--resume", folder.path(), "--json", "--device", "cpu", "--steps", steps};
       EXPECT_EQ(digest_of(run(with(on, after.with_schedule("gpipe")))),
                 digest_of(run(train(job, before.whole(), steps))))
           << job.name;

@@ -31,15 +31,16 @@ std::string where_it_listens(program& leader) {
   return told.substr(begin + mark.size(), told.find(' ', begin + mark.size()) - begin - mark.size());
 }
 
-words master(const words& more = {}) {
-  return with(words_of("master --listen 127.0.0.1:0 --data tutorial --epochs 1000000 --trainers 2 --json"), more);
+args master(const args& more = {}) {
+  return with(description_of("master --listen 127.0.0.1:0 --data tutorial --epochs 1000000 --trainers 2 --json"), more);
 }
 
 /// A run whose epochs are so long that its unread output fits into a pipe.
-words endless_processes(const words& more = {}) {
-  return with(words_of("train --processes --data synthetic --rows 1000 --batch-size 2048 --trainers 2 --json --epochs "
-                       "1000000000"),
-              more);
+args endless_processes(const args& more = {}) {
+  return with(
+      description_of("train --processes --data synthetic --rows 1000 --batch-size 2048 --trainers 2 --json --epochs "
+                     "1000000000"),
+      more);
 }
 
 TEST(Status, OfAMasterThatWaitsSaysForWhom) {
@@ -170,7 +171,7 @@ TEST(Processes, WithoutATokenOfTheirOwnAreNotToldOf) {
 TEST(Processes, HavePlainLinksWhereTheTokenEncryptsThoseOfOthers) {
   program leader(endless_processes(), with_token());
   const std::string where = where_it_listens(leader);
-  for (const auto& how : {words{}, {"--insecure"}}) {
+  for (const auto& how : {args{}, {"--insecure"}}) {
     const outcome asked = run(with({"status", where, "--json"}, how), with_token());
     EXPECT_EQ(last_event(asked, "status").at("trainers").is_number(), true);
   }

@@ -36,7 +36,7 @@ class endless_rows {
     for (int i = 0; i < 4096; ++i) out << frame;
   }
 
-  words job() const {
+  args job() const {
     return {"--data",    "csv:" + file_.path(),
             "--columns", R"([{"name":"y","kind":"label"},{"name":"x","kind":"numeric"}])",
             "--servers", "0"};
@@ -79,8 +79,8 @@ class BeforeTheFirstStep : public testing::TestWithParam<int> {};
 TEST_P(BeforeTheFirstStep, RowsThatAreReadAreLeft) {
   const endless_rows rows;
   const model::checkpoint_folder folder;
-  for (const words& more : {words{}, words{"--processes"}, words{"--save", folder.path(), "--checkpoint-every", "10"},
-                            words{"--print-network"}}) {
+  for (const args& more : {args{}, args{"--processes"}, args{"--save", folder.path(), "--checkpoint-every", "10"},
+                           args{"--print-network"}}) {
     program running(with(with({"train", "--json"}, rows.job()), more));
     expect_unbegun(stopped(running, GetParam()));
   }

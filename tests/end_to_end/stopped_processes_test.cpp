@@ -18,14 +18,14 @@
 namespace troupe::end_to_end::stopped_processes_test {
 namespace {
 
-const words two_each = {"--servers", "2", "--trainers", "2"};
+const args two_each = {"--servers", "2", "--trainers", "2"};
 
 // -- stopped together -----------------------------------------------------------------------
 
-class StoppedTogetherTiming : public testing::TestWithParam<words> {};
+class StoppedTogetherTiming : public testing::TestWithParam<args> {};
 
 TEST_P(StoppedTogetherTiming, ProcessesGoOnTogether) {
-  const words job = with({"--json", "--data", "tutorial", "--epochs", "300", "--seed", "7"}, two_each);
+  const args job = with({"--json", "--data", "tutorial", "--epochs", "300", "--seed", "7"}, two_each);
   const std::string expected = digest_of(run(with({"train"}, job)));
   launch in_own_group;
   in_own_group.program = "/usr/bin/setsid";
@@ -41,7 +41,7 @@ TEST_P(StoppedTogetherTiming, ProcessesGoOnTogether) {
 }
 
 INSTANTIATE_TEST_SUITE_P(With, StoppedTogetherTiming,
-                         testing::Values(words{"--restarts", "0"}, words{"--restarts", "1"}));
+                         testing::Values(args{"--restarts", "0"}, args{"--restarts", "1"}));
 
 // -- a leader that is stopped alone ------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class HungHandler : public testing::Test {
   const model::checkpoint_folder folder_;
 };
 
-const words one_thread = {"--threads", "1", "--dead-after", "1"};
+const args one_thread = {"--threads", "1", "--dead-after", "1"};
 
 TEST_F(HungHandler, OfAProcessEndsWithItWhenItsLeaderIsKilled) {
   program running(
@@ -151,7 +151,7 @@ TEST_F(HungHandler, OfAMemberEndsWithItWhenTheMasterIsKilledThoughItIsToldToStop
 }
 
 TEST_F(HungHandler, OfAProcessEndsWithItAndCostsASupervisedRunAnAttempt) {
-  const words job = with({"--json", "--data", "tutorial", "--epochs", "20", "--seed", "7"}, two_each);
+  const args job = with({"--json", "--data", "tutorial", "--epochs", "20", "--seed", "7"}, two_each);
   const std::string expected = digest_of(run(with({"train"}, job)));
   program running(
       with(with({"train", "--processes", "--save", folder_.path(), "--checkpoint-every", "6", "--restarts", "2"},

@@ -19,8 +19,8 @@ namespace troupe::end_to_end::survival_test {
 namespace {
 
 /// 3,000 steps of little work, in epochs of ten.
-const words job = {"--data", "tutorial", "--epochs", "300", "--seed", "7"};
-const words two_each = {"--servers", "2", "--trainers", "2"};
+const args job = {"--data", "tutorial", "--epochs", "300", "--seed", "7"};
+const args two_each = {"--servers", "2", "--trainers", "2"};
 
 const std::string& unbroken_digest() {
   static const std::string digest = digest_of(run(with(with({"train", "--json"}, job), two_each)));
@@ -38,7 +38,7 @@ boost::json::object expect_stopped(program& running) {
 
 class Survival : public testing::Test {
  protected:
-  words saving(const char* every = "100") const { return {"--save", folder_.path(), "--checkpoint-every", every}; }
+  args saving(const char* every = "100") const { return {"--save", folder_.path(), "--checkpoint-every", every}; }
 
   const model::checkpoint_folder folder_;
 };
@@ -51,7 +51,7 @@ struct victim {
 class LostOne : public Survival, public testing::WithParamInterface<victim> {};
 
 TEST_P(LostOne, IsReplacedAndTheWeightsAreThoseOfAnUnbrokenRun) {
-  words all = with(with({"train", "--json", "--processes", "--dead-after", "1"}, with(job, two_each)), saving());
+  args all = with(with({"train", "--json", "--processes", "--dead-after", "1"}, with(job, two_each)), saving());
   program running(all);
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":200,")) << running.error();
   const std::string who = GetParam().who;
@@ -68,8 +68,8 @@ TEST_P(LostOne, IsReplacedAndTheWeightsAreThoseOfAnUnbrokenRun) {
   EXPECT_EQ(done.at("attempts").to_number<int>(), 2);
   EXPECT_EQ(done.at("steps").to_number<int>(), 3000);
   if (GetParam().signal != SIGKILL) return;
-  const std::string words = fmt::format("(pid {}) was ended by signal 9", lost);
-  EXPECT_FINDS(std::string(attempts[0].at("lost").as_string()), words) << ended.out;
+  const std::string args = fmt::format("(pid {}) was ended by signal 9", lost);
+  EXPECT_FINDS(std::string(attempts[0].at("lost").as_string()), args) << ended.out;
 }
 
 std::string name_of_victim(const testing::TestParamInfo<victim>& one) {
@@ -149,8 +149,8 @@ TEST_F(Survival, CanBeLookedIntoWhileItGoesOn) {
 }
 
 TEST_F(Survival, LeavesNoTracesOfAttemptsThatEndedWell) {
-  const words changing = {"--data", "synthetic", "--rows",    "2000", "--steps",       "100",
-                          "--seed", "7",         "--elastic", "1:4",  "--memberships", "0:1,30:2,60:1"};
+  const args changing = {"--data", "synthetic", "--rows",    "2000", "--steps",       "100",
+                         "--seed", "7",         "--elastic", "1:4",  "--memberships", "0:1,30:2,60:1"};
   for (int i = 0; i < 5; ++i) {
     const model::checkpoint_folder traces;
     const model::checkpoint_folder saved;
@@ -167,7 +167,7 @@ TEST_F(Survival, RefusesToWaitForLostOnesIfItEndsWithThem) {
 }
 
 TEST_F(Survival, SaysWhereLossesChangeTheWeights) {
-  const words short_job = {"train", "--data", "tutorial", "--epochs", "1", "--checkpoint-every", "5"};
+  const args short_job = {"train", "--data", "tutorial", "--epochs", "1", "--checkpoint-every", "5"};
   const auto said = [&](const char* consistency) {
     const model::checkpoint_folder folder;
     return run(with(short_job, {"--consistency", consistency, "--save", folder.path()})).err;
@@ -347,7 +347,7 @@ class DeathAtAMessage : public Survival, public testing::WithParamInterface<cons
 
 /// TROUPE_ALL_DEATHS: at every message, not only at a few.
 TEST_P(DeathAtAMessage, ChangesNoBitOfTheWeights) {
-  const words short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
+  const args short_job = {"--data", "tutorial", "--steps", "24", "--seed", "7", "--servers", "2", "--trainers", "2"};
   const std::string expected = digest_of(run(with({"train", "--json"}, short_job)));
   const std::string actor = GetParam();
   const int stride = std::getenv("TROUPE_ALL_DEATHS") != nullptr ? 1 : 31;

@@ -18,13 +18,13 @@ constexpr const char* layers = R"([
   {"kind": "linear", "out": 4}])";
 
 /// 144 samples per step, over all trainers.
-words job_of(int trainers, std::size_t rows) {
-  return with(words_of("train --json --classes 4 --epochs 2 --dense-optimizer sgd:momentum=0.9 --dense-lr 0.1"),
+args job_of(int trainers, std::size_t rows) {
+  return with(description_of("train --json --classes 4 --epochs 2 --dense-optimizer sgd:momentum=0.9 --dense-lr 0.1"),
               {"--data", written_images("train", static_cast<std::uint32_t>(rows)), "--layers", layers, "--trainers",
                std::to_string(trainers), "--batch-size", std::to_string(144 / trainers)});
 }
 
-double loss_of(const words& job) {
+double loss_of(const args& job) {
   const auto done = last_event(run(job), "done");
   EXPECT_FALSE(done.empty());
   return done.empty() ? 0 : done.at("loss").to_number<double>();
@@ -37,10 +37,10 @@ TEST(SynchronizedNorm, TrainsAsOneRankWithAllSamplesDoes) {
 }
 
 TEST(SynchronizedNorm, HasOneDigestWhereRanksStandBy) {
-  const words job = job_of(3, 433);  // one rank's batch has one image more
+  const args job = job_of(3, 433);  // one rank's batch has one image more
   const std::string digest = digest_of(run(job));
   ASSERT_NE(digest, "");
-  for (const words& set_up : {words{"--processes"}, words{"--threads", "1"}, words{"--threads", "4"}})
+  for (const args& set_up : {args{"--processes"}, args{"--threads", "1"}, args{"--threads", "4"}})
     EXPECT_EQ(digest_of(run(with(job, set_up))), digest) << testing::PrintToString(set_up);
 }
 

@@ -14,15 +14,15 @@
 namespace troupe::end_to_end::table_split_test {
 namespace {
 
-const words by_columns = {"--table-split", "columns"};
+const args by_columns = {"--table-split", "columns"};
 
 /// 7 columns, which are not divisible by 2 or 3.
-const words any_steps = {"train", "--json", "--data", "adult", "--dim", "7", "--device", "cpu"};
-const words adult_job = with(any_steps, {"--steps", "40"});
+const args any_steps = {"train", "--json", "--data", "adult", "--dim", "7", "--device", "cpu"};
+const args adult_job = with(any_steps, {"--steps", "40"});
 /// Bags of several indices; some rows occur often.
-const words bags_job = {"train",   "--json", "--data",    "synthetic", "--tables", "3",
-                        "--rows",  "500",    "--dim",     "5",         "--bag",    "4",
-                        "--steps", "20",     "--id-skew", "zipf:1.1",  "--device", "cpu"};
+const args bags_job = {"train",   "--json", "--data",    "synthetic", "--tables", "3",
+                       "--rows",  "500",    "--dim",     "5",         "--bag",    "4",
+                       "--steps", "20",     "--id-skew", "zipf:1.1",  "--device", "cpu"};
 
 /// All results of a run.
 struct findings {
@@ -38,7 +38,7 @@ void PrintTo(const findings& one, std::ostream* out) {
   *out << one.digest << ", loss " << one.loss << ", log loss " << one.log_loss << ", auc " << one.auc;
 }
 
-findings found_by(const words& job) {
+findings found_by(const args& job) {
   const outcome ended = run(job);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   if (ended.exit_code != 0) return {};
@@ -49,17 +49,17 @@ findings found_by(const words& job) {
   return {text("weights_digest"), text("loss"), text("log_loss"), text("auc")};
 }
 
-words on_servers(const words& job, const char* count, const words& more = {}) {
+args on_servers(const args& job, const char* count, const args& more = {}) {
   return with(with(job, {"--servers", count}), more);
 }
 
 /// Expects the findings of one server with 1, 2 and 3 servers, split by rows and by columns.
-void expect_one_result(const words& job) {
+void expect_one_result(const args& job) {
   const findings whole = found_by(on_servers(job, "1"));
   EXPECT_NE(whole.digest, "");
   for (const char* count : {"1", "2", "3"})
-    for (const words& split : {words{"--table-split", "rows"}, by_columns})
-      for (const words& set_up : {words{}, words{"--processes"}})
+    for (const args& split : {args{"--table-split", "rows"}, by_columns})
+      for (const args& set_up : {args{}, args{"--processes"}})
         EXPECT_EQ(found_by(on_servers(job, count, with(split, set_up))), whole)
             << testing::PrintToString(job) << count << testing::PrintToString(with(split, set_up));
 }
@@ -77,11 +77,11 @@ TEST(TableSplit, ChangesNoBitOfRowsOf16Bits) {
 }
 
 TEST(TableSplit, GoesWithTheOtherWaysToTrain) {
-  for (const words& more :
-       {words{"--accumulate", "3", "--nan", "skip"}, words{"--consistency", "ssp:2", "--trainers", "1"},
-        words{"--interaction", "dot", "--micro-batches", "3"},
-        words{"--sparse-optimizer", "lazy-adam", "--threads", "1"}}) {
-    const words job = with(adult_job, more);
+  for (const args& more :
+       {args{"--accumulate", "3", "--nan", "skip"}, args{"--consistency", "ssp:2", "--trainers", "1"},
+        args{"--interaction", "dot", "--micro-batches", "3"},
+        args{"--sparse-optimizer", "lazy-adam", "--threads", "1"}}) {
+    const args job = with(adult_job, more);
     EXPECT_EQ(found_by(on_servers(job, "3", by_columns)), found_by(on_servers(job, "1")))
         << testing::PrintToString(more);
   }
@@ -89,19 +89,19 @@ TEST(TableSplit, GoesWithTheOtherWaysToTrain) {
 }
 
 TEST(TableSplit, LeavesServersWithoutColumnsWithoutWork) {
-  const words narrow = {"train", "--json", "--data", "adult", "--dim", "2", "--steps", "20", "--device", "cpu"};
+  const args narrow = {"train", "--json", "--data", "adult", "--dim", "2", "--steps", "20", "--device", "cpu"};
   const findings whole = found_by(narrow);
-  for (const words& set_up : {words{}, words{"--processes"}})
+  for (const args& set_up : {args{}, args{"--processes"}})
     EXPECT_EQ(found_by(on_servers(narrow, "3", with(by_columns, set_up))), whole);
 }
 
 TEST(TableSplit, MayBeAnotherOnResuming) {
   for (const char* optimizer : {"adagrad", "adam"}) {
-    const words job = with(any_steps, {"--sparse-optimizer", optimizer, "--row-dtype", "bf16"});
+    const args job = with(any_steps, {"--sparse-optimizer", optimizer, "--row-dtype", "bf16"});
     const findings whole = found_by(with(job, {"--steps", "40"}));
     const model::checkpoint_folder folder;
-    const words saving = {"--save", folder.path(), "--checkpoint-every", "10", "--steps"};
-    const words going_on = {"--resume", folder.path(), "--save", folder.path(), "--steps"};
+    const args saving = {"--save", folder.path(), "--checkpoint-every", "10", "--steps"};
+    const args going_on = {"--resume", folder.path(), "--save", folder.path(), "--steps"};
     found_by(on_servers(job, "3", with(by_columns, with(saving, {"10"}))));
     found_by(on_servers(job, "2", with(going_on, {"20", "--table-split", "rows"})));
     found_by(on_servers(job, "2", with(by_columns, with(going_on, {"30"}))));
@@ -119,7 +119,7 @@ std::string tensors_of(const std::string& file) {
 }
 
 TEST(TableSplit, IsNotSeenInExports) {
-  const auto exported = [](const words& options) {
+  const auto exported = [](const args& options) {
     const model::checkpoint_folder folder;
     found_by(with(with(adult_job, options), {"--save", folder / "saved"}));
     EXPECT_EQ(run({"checkpoint", "verify", folder / "saved"}).exit_code, 0);
@@ -132,9 +132,9 @@ TEST(TableSplit, IsNotSeenInExports) {
 }
 
 TEST(TableSplit, SurvivesALostServer) {
-  const words job = {"train", "--json",    "--data", "tutorial",   "--epochs", "100",           "--seed",
-                     "7",     "--servers", "2",      "--trainers", "2",        "--table-split", "rows"};
-  words columns = job;
+  const args job = {"train", "--json",    "--data", "tutorial",   "--epochs", "100",           "--seed",
+                    "7",     "--servers", "2",      "--trainers", "2",        "--table-split", "rows"};
+  args columns = job;
   columns.back() = "columns";
   const std::string whole = digest_of(run(job));
   const model::checkpoint_folder folder;
@@ -148,7 +148,7 @@ TEST(TableSplit, SurvivesALostServer) {
 }
 
 TEST(TableSplit, GoesWithTrainersThatJoinAndLeave) {
-  const auto memberships = [](const words& split) {
+  const auto memberships = [](const args& split) {
     const model::checkpoint_folder folder;
     return found_by(with(on_servers(adult_job, "2", split),
                          {"--elastic", "1:4", "--memberships", "0:2,10:4,30:1", "--save", folder.path()}));
@@ -159,7 +159,7 @@ TEST(TableSplit, GoesWithTrainersThatJoinAndLeave) {
 /// Reference runs contain the tables' initial weights.
 TEST(TableSplit, GivenWeightsReachTheirColumns) {
   for (const char* file : {"tutorial_sum.safetensors", "tutorial_mean.safetensors"}) {
-    const words job = {"train", "--json", "--data", "replay:" + reference_run(file), "--device", "cpu"};
+    const args job = {"train", "--json", "--data", "replay:" + reference_run(file), "--device", "cpu"};
     const findings whole = found_by(on_servers(job, "1"));
     EXPECT_EQ(found_by(on_servers(job, "3", by_columns)), whole) << file;
   }
@@ -167,7 +167,7 @@ TEST(TableSplit, GivenWeightsReachTheirColumns) {
 
 TEST(TableSplit, IsDoneAgainFromARecording) {
   const model::checkpoint_folder folder;
-  const words recording = {"--steps", "5", "--trace", "payload", "--trace-dir", folder / "trace"};
+  const args recording = {"--steps", "5", "--trace", "payload", "--trace-dir", folder / "trace"};
   found_by(on_servers(any_steps, "2", with(by_columns, recording)));
   const outcome again = run({"trace", "replay", folder / "trace"});
   EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
@@ -176,7 +176,7 @@ TEST(TableSplit, IsDoneAgainFromARecording) {
 }
 
 TEST(TableSplit, ThatCannotBeIsRefused) {
-  const auto said = [](const words& options) { return expect_error(run(with({"train"}, options)), 2); };
+  const auto said = [](const args& options) { return expect_error(run(with({"train"}, options)), 2); };
   EXPECT_EQ(said({"--table-split", "colums"}),
             "troupe: error: --table-split colums: unknown; the nearest is columns, and there are rows or columns");
   EXPECT_EQ(
@@ -190,15 +190,15 @@ TEST(TableSplit, ThatCannotBeIsRefused) {
 
 /// Also from a checkpoint of tables split by columns. Servers and trainers are on cards.
 TEST_F(CudaGpu, TablesByColumnsHaveTheBitsOfTablesByRows) {
-  words there = with(bags_job, {"--sparse-optimizer", "adagrad"});
+  args there = with(bags_job, {"--sparse-optimizer", "adagrad"});
   *std::ranges::find(there, "cpu") = "cuda";
-  words short_job = there;
+  args short_job = there;
   short_job.erase(std::ranges::find(short_job, "--steps"), std::ranges::find(short_job, "20") + 1);
-  for (const words& more : {words{}, words{"--row-dtype", "f16"}}) {
+  for (const args& more : {args{}, args{"--row-dtype", "f16"}}) {
     const findings whole = found_by(on_servers(there, "1", more));
     EXPECT_EQ(found_by(on_servers(there, "3", with(by_columns, more))), whole);
     const model::checkpoint_folder folder;
-    const words half = {"--resume", folder.path(), "--steps", "20"};
+    const args half = {"--resume", folder.path(), "--steps", "20"};
     found_by(on_servers(short_job, "3", with(by_columns, with(more, {"--save", folder.path(), "--steps", "10"}))));
     EXPECT_EQ(found_by(on_servers(short_job, "2", with(more, half))), whole);
   }

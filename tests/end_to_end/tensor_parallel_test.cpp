@@ -22,18 +22,16 @@ std::string reference(const std::string& name) {
   return std::string(TROUPE_REFERENCE_RUNS) + "/" + name + ".safetensors";
 }
 
-words slices(const std::string& count, const words& further = {}) {
-  return with({"--tensor-parallel", count}, further);
-}
+args slices(const std::string& count, const args& further = {}) { return with({"--tensor-parallel", count}, further); }
 
-const words four_micro_batches = {"--micro-batches", "4"};
-const words two_stages = {"--pipeline", "2"};
-const words gpipe = {"--pipeline", "2", "--schedule", "gpipe"};
+const args four_micro_batches = {"--micro-batches", "4"};
+const args two_stages = {"--pipeline", "2"};
+const args gpipe = {"--pipeline", "2", "--schedule", "gpipe"};
 
-words image_job() { return with(layered_job(paired_convolutions()), four_micro_batches); }
+args image_job() { return with(layered_job(paired_convolutions()), four_micro_batches); }
 
 /// An MLP of two pairs, with tables on servers.
-words wide_job(const std::string& trainers = "2", const std::string& steps = "30") {
+args wide_job(const std::string& trainers = "2", const std::string& steps = "30") {
   return {"train",      "--json", "--data",   "adult", "--steps",         steps, "--hidden", "48,24,12",
           "--trainers", trainers, "--device", "cpu",   "--micro-batches", "4"};
 }
@@ -41,7 +39,7 @@ words wide_job(const std::string& trainers = "2", const std::string& steps = "30
 TEST(TensorParallel, TrainsWhatPyTorchDoes) {
   struct job {
     const char* run;
-    words cut;
+    args cut;
   };
   for (const job& one : {job{"ctr_adagrad", slices("2")}, job{"ctr_adagrad", slices("4", {"--servers", "3"})},
                          job{"ctr_adagrad", slices("2", {"--pipeline", "2"})}, job{"mlp_mse", slices("5")},
@@ -53,10 +51,10 @@ TEST(TensorParallel, TrainsWhatPyTorchDoes) {
 }
 
 TEST(TensorParallel, HasTheSameBitsWhereverItsSlicesAre) {
-  for (const words& job : {wide_job(), image_job()}) {
+  for (const args& job : {wide_job(), image_job()}) {
     const std::string expected = digest_of(run(with(job, slices("4"))));
-    for (const words& options : {two_stages, gpipe, words{"--processes"}, with(two_stages, {"--processes"}),
-                                 with(gpipe, {"--processes"}), words{"--threads", "1"}})
+    for (const args& options : {two_stages, gpipe, args{"--processes"}, with(two_stages, {"--processes"}),
+                                with(gpipe, {"--processes"}), args{"--threads", "1"}})
       EXPECT_EQ(digest_of(run(with(job, slices("4", options)))), expected) << testing::PrintToString(options);
   }
 }
@@ -64,7 +62,7 @@ TEST(TensorParallel, HasTheSameBitsWhereverItsSlicesAre) {
 // -- compared with the whole network ------------------------------------------------------------
 
 /// The final weights of a job, by tensor.
-std::map<std::string, std::vector<float>> weights_of(const words& job) {
+std::map<std::string, std::vector<float>> weights_of(const args& job) {
   const model::checkpoint_folder folder;
   EXPECT_EQ(run(with(job, {"--save", folder.path()})).exit_code, 0);
   const std::string file = folder.path() + "/weights.safetensors";
@@ -76,7 +74,7 @@ std::map<std::string, std::vector<float>> weights_of(const words& job) {
   return weights;
 }
 
-void expect_weights_within(double bound, const words& job, const words& cut) {
+void expect_weights_within(double bound, const args& job, const args& cut) {
   const auto whole = weights_of(job);
   const auto is = weights_of(with(job, cut));
   ASSERT_EQ(is.size(), whole.size());
@@ -100,7 +98,7 @@ TEST(TensorParallel, TrainsWhatTheWholeNetworkDoesButForRounding) {
 }
 
 TEST(TensorParallel, WorksWithWhatElseAStepMayHave) {
-  for (const words& job :
+  for (const args& job :
        {with(wide_job(), {"--accumulate", "3"}), with(wide_job(), {"--nan", "skip"}),
         with(wide_job("1"), {"--accumulate", "2", "--clip-norm", "0.02"}), with(wide_job("3"), {"--clip-norm", "0.05"}),
         with(wide_job(), {"--interaction", "dot"}), with(wide_job("1"), {"--consistency", "ssp:2"}),
@@ -117,16 +115,16 @@ TEST(TensorParallel, WorksWithWhatElseAStepMayHave) {
 
 /// The steps of SGD depend on the norm by which they are clipped, so each number must be counted once.
 TEST(TensorParallel, CountsEachNumberOfAGradientOnce) {
-  const words job = with(wide_job("2", "60"), {"--clip-norm", "0.05", "--dense-optimizer", "sgd", "--dense-lr", "1"});
-  for (const words& cut : {slices("4"), slices("2", two_stages)}) expect_weights_within(1e-4, job, cut);
+  const args job = with(wide_job("2", "60"), {"--clip-norm", "0.05", "--dense-optimizer", "sgd", "--dense-lr", "1"});
+  for (const args& cut : {slices("4"), slices("2", two_stages)}) expect_weights_within(1e-4, job, cut);
 }
 
 TEST(TensorParallel, IsResumedUnderAnotherSplitting) {
-  const words job = wide_job();
+  const args job = wide_job();
   const std::string expected = digest_of(run(with(job, slices("2"))));
   const model::checkpoint_folder folder;
   EXPECT_EQ(run(with(wide_job("2", "9"), slices("2", {"--save", folder.path()}))).exit_code, 0);
-  const words on = {"train", "--resume", folder.path(), "--device", "cpu", "--json", "--save", folder.path()};
+  const args on = {"train", "--resume", folder.path(), "--device", "cpu", "--json", "--save", folder.path()};
   EXPECT_EQ(run(with(on, slices("2", with(two_stages, {"--steps", "16", "--processes"})))).exit_code, 0);
   EXPECT_EQ(digest_of(run(with(on, {"--pipeline", "1", "--steps", "30"}))), expected);
   const outcome whole = run(with(on, {"--pipeline", "1", "--tensor-parallel", "1", "--steps", "40"}));
@@ -134,8 +132,8 @@ TEST(TensorParallel, IsResumedUnderAnotherSplitting) {
 }
 
 TEST(TensorParallel, GoesOnWhenASliceDies) {
-  const words job = {"train",  "--json", "--data",   "tutorial", "--epochs",          "300", "--hidden", "16",
-                     "--seed", "7",      "--device", "cpu",      "--tensor-parallel", "2"};
+  const args job = {"train",  "--json", "--data",   "tutorial", "--epochs",          "300", "--hidden", "16",
+                    "--seed", "7",      "--device", "cpu",      "--tensor-parallel", "2"};
   const std::string expected = digest_of(run(job));
   const model::checkpoint_folder folder;
   program running(with(job, {"--processes", "--save", folder.path(), "--checkpoint-every", "100"}));
@@ -147,7 +145,7 @@ TEST(TensorParallel, GoesOnWhenASliceDies) {
 }
 
 TEST(TensorParallel, ThatCannotBeIsRefused) {
-  const auto said = [](const words& options) {
+  const auto said = [](const args& options) {
     return expect_error(run(with({"train", "--data", "adult"}, options)), 2);
   };
   EXPECT_EQ(said({"--tensor-parallel", "3", "--hidden", "16,8"}),

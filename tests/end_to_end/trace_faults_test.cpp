@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-boost::json::object ask(const words& question) {
+boost::json::object ask(const args& question) {
   const outcome answered = run(with(with({"trace"}, question), {"--json"}));
   EXPECT_EQ(answered.exit_code, 0) << answered.err;
   const auto objects = json_lines(answered.out);
@@ -82,7 +82,7 @@ TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
 
 /// Runs until the program is stuck and reports why; kills it and returns the line that contains `what`. On a busy
 /// machine it may report a merely slow step before.
-std::string told_of(const words& arguments, const std::string& faults, const std::string& folder,
+std::string told_of(const args& arguments, const std::string& faults, const std::string& folder,
                     const std::string& what) {
   program running(with(arguments, {"--step-timeout", "1", "--trace-dir", folder}), with_faults(faults));
   EXPECT_TRUE(running.wait_for_error(what)) << running.error();
@@ -273,7 +273,7 @@ TEST(Faults, AClockThatIsWrongIsSetRight) {
 TEST(Faults, AFlippedBitIsFoundInItsTensorAndAllBeforeItIsEqual) {
   const temporary_trace a;
   const temporary_trace b;
-  const words job = with(small, {"--steps", "12", "--trace", "full", "--trace-dir"});
+  const args job = with(small, {"--steps", "12", "--trace", "full", "--trace-dir"});
   ASSERT_EQ(run(with(job, {a.path()}), with_faults("")).exit_code, 0);
   ASSERT_EQ(run(with(job, {b.path()}), with_faults("flip rank=1 step=7")).exit_code, 0);
   const outcome differs = run({"trace", "diff", a.path(), b.path()});

@@ -156,7 +156,7 @@ TEST(TraceInput, OfTwoRunsOneHasToBeNamed) {
 TEST(TraceInput, WhatIsNotThereIsNamedWithWhatIs) {
   const temporary_trace folder;
   record(folder.path());
-  const auto line = [&](words question) {
+  const auto line = [&](args question) {
     question.insert(question.begin(), "trace");
     question.push_back(folder.path());
     return expect_error(run(question), 2);
@@ -169,7 +169,7 @@ TEST(TraceInput, WhatIsNotThereIsNamedWithWhatIs) {
 }
 
 TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
-  const words job = with(small, {"--steps", "20000", "--json"});
+  const args job = with(small, {"--steps", "20000", "--json"});
   const std::string expected = digest_of(run(with(job, {"--trace", "off"})));
   const temporary_trace folder;
   rlimit before{};

@@ -37,6 +37,6 @@ inline launch with_faults(const std::string& faults) {
 }
 
 /// A job of short steps.
-const words small = {"train", "--data", "synthetic", "--rows", "1000", "--batch-size", "16"};
+const args small = {"train", "--data", "synthetic", "--rows", "1000", "--batch-size", "16"};
 
 }  // namespace troupe::end_to_end

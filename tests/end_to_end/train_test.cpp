@@ -12,7 +12,7 @@
 namespace troupe::end_to_end::train_test {
 namespace {
 
-const words short_tutorial = {"train", "--data", "tutorial", "--epochs", "30"};
+const args short_tutorial = {"train", "--data", "tutorial", "--epochs", "30"};
 
 void expect_fields(const boost::json::object& event, const std::vector<const char*>& fields) {
   for (const char* field : fields) EXPECT_TRUE(event.contains(field)) << field;
@@ -83,10 +83,10 @@ TEST(TrainText, FitsATerminal) {
 }
 
 TEST(TrainText, LeavesOutMetricsThatTheLossOrTheTargetsHaveNot) {
-  const words job = {"train", "--data", "synthetic", "--steps", "10", "--rows", "100", "--quiet"};
-  const std::pair<words, std::vector<const char*>> all[] = {{{"--loss", "mse"}, {"log loss", "logloss"}},
-                                                            {{"--classes", "3"}, {"AUC", "calibr", "RMSE"}},
-                                                            {{"--eval-every", "0"}, {"AUC", "test loss"}}};
+  const args job = {"train", "--data", "synthetic", "--steps", "10", "--rows", "100", "--quiet"};
+  const std::pair<args, std::vector<const char*>> all[] = {{{"--loss", "mse"}, {"log loss", "logloss"}},
+                                                           {{"--classes", "3"}, {"AUC", "calibr", "RMSE"}},
+                                                           {{"--eval-every", "0"}, {"AUC", "test loss"}}};
   for (const auto& [options, absent] : all) {
     const outcome result = run(with(job, options));
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -135,19 +135,19 @@ TEST(TrainDigest, DependsOnTheJobAlone) {
 }
 
 TEST(TrainDigest, DependsOnTheJobAloneWithTablesOptimizersAndLayers) {
-  const words job = {"train",     "--data",
-                     "synthetic", "--steps",
-                     "20",        "--rows",
-                     "1000",      "--tables",
-                     "3",         "--dim",
-                     "8",         "--bag",
-                     "4",         "--id-skew",
-                     "zipf:1.1",  "--hidden",
-                     "32,16",     "--trainers",
-                     "3",         "--batch-size",
-                     "50",        "--dense-optimizer",
-                     "adam",      "--sparse-optimizer",
-                     "adagrad"};
+  const args job = {"train",     "--data",
+                    "synthetic", "--steps",
+                    "20",        "--rows",
+                    "1000",      "--tables",
+                    "3",         "--dim",
+                    "8",         "--bag",
+                    "4",         "--id-skew",
+                    "zipf:1.1",  "--hidden",
+                    "32,16",     "--trainers",
+                    "3",         "--batch-size",
+                    "50",        "--dense-optimizer",
+                    "adam",      "--sparse-optimizer",
+                    "adagrad"};
   const std::string digest = digest_of(job);
   ASSERT_NE(digest, "");
   for (const char* servers : {"1", "2", "5"}) {
@@ -171,7 +171,7 @@ TEST(TrainAdult, LearnsWithinSixEpochs) {
 }
 
 TEST(TrainAdult, LearnsWithDotInteraction) {
-  const words job = {"train", "--interaction", "dot", "--seed", "1"};
+  const args job = {"train", "--interaction", "dot", "--seed", "1"};
   const auto done = last_event(run(with(job, {"--json"})), "done");
   ASSERT_FALSE(done.empty());
   EXPECT_GE(done.at("auc").to_number<double>(), 0.902);
@@ -183,14 +183,14 @@ TEST(TrainAdult, LearnsWithDotInteraction) {
 
 // The weights of relaxed modes depend on timing; the quality that they reach does not, within the design's bounds.
 TEST(TrainAdult, LearnsAsWellWithStaleRows) {
-  const auto auc_of = [](const words& more) {
+  const auto auc_of = [](const args& more) {
     return last_event(run(with({"train", "--json"}, more)), "done").at("auc").to_number<double>();
   };
   const double sync = auc_of({});
-  for (const words& more : {words{"--consistency", "ssp:2"},
-                            {"--consistency", "ssp:8", "--servers", "2"},
-                            {"--consistency", "async"},
-                            {"--consistency", "async", "--servers", "3"}}) {
+  for (const args& more : {args{"--consistency", "ssp:2"},
+                           {"--consistency", "ssp:8", "--servers", "2"},
+                           {"--consistency", "async"},
+                           {"--consistency", "async", "--servers", "3"}}) {
     EXPECT_NEAR(auc_of(more), sync, 0.003) << more[1];
   }
 }

@@ -14,15 +14,15 @@ namespace {
 
 struct cut_job {
   std::string name;
-  words options;
+  args options;
 };
 
 void PrintTo(const cut_job& one, std::ostream* out) { *out << one.name; }
 
 std::vector<cut_job> cut_jobs() {
-  const words wide = {"--rows", "200000",   "--dim",   "64",         "--bag", "26",      "--batch-size",
-                      "1024",   "--hidden", "512,256", "--trainers", "2",     "--steps", "3"};
-  words accumulated = wide;
+  const args wide = {"--rows", "200000",   "--dim",   "64",         "--bag", "26",      "--batch-size",
+                     "1024",   "--hidden", "512,256", "--trainers", "2",     "--steps", "3"};
+  args accumulated = wide;
   accumulated.insert(accumulated.end(),
                      {"--accumulate", "2", "--clip-norm", "1", "--sparse-optimizer", "rowwise-adagrad"});
   return {{"wide", wide},
@@ -34,8 +34,8 @@ std::vector<cut_job> cut_jobs() {
 
 /// The digest of the weights that the job computes on this machine's processor; `blas`: the processor whose OpenBLAS
 /// kernels are used, empty: this one.
-std::string digest_of(const cut_job& job, const words& more, const std::string& blas) {
-  const words all = with(with({"train", "--data", "synthetic", "--device", "cpu", "--json"}, job.options), more);
+std::string digest_of(const cut_job& job, const args& more, const std::string& blas) {
+  const args all = with(with({"train", "--data", "synthetic", "--device", "cpu", "--json"}, job.options), more);
   launch how;
   if (!blas.empty()) how.environment = {{"OPENBLAS_CORETYPE", blas}};
   return end_to_end::digest_of(run(all, how));

@@ -54,10 +54,10 @@ std::vector<wanted_fault> read_faults() {
   const char* text = std::getenv("TROUPE_FAULTS");
   std::istringstream lines(text != nullptr ? text : "");
   for (std::string line; std::getline(lines, line, ';');) {
-    std::istringstream words(line);
+    std::istringstream args(line);
     wanted_fault one;
-    words >> one.name;
-    for (std::string word; words >> word;) {
+    args >> one.name;
+    for (std::string word; args >> word;) {
       const std::size_t equals = word.find('=');
       one.settings[word.substr(0, equals)] = word.substr(equals + 1);
     }

@@ -24,16 +24,16 @@
 namespace troupe::hosts::library_test {
 namespace {
 
-using words = std::vector<std::string>;
+using args = std::vector<std::string>;
 
 /// A process of an example, on a host or on this machine, which writes to a file.
 class example {
  public:
-  example(const std::string& name, const words& options, const std::string& file, const host* on = nullptr)
+  example(const std::string& name, const args& options, const std::string& file, const host* on = nullptr)
       : file_(file) {
     std::optional<host::visit> there;
     if (on != nullptr) there.emplace(*on);
-    words arguments = {name, "--quiet"};
+    args arguments = {name, "--quiet"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     child_options how;
     how.out = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

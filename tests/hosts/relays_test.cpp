@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr const char* processes_at = "127.0.0.1";
 constexpr const char* relays_at = "127.0.0.2";
 
-const words soon = {"--dead-after", "1"};
+const args soon = {"--dead-after", "1"};
 
 /// The error for a silence that was detected in time.
 constexpr const char* silent = R"(no byte came for (0\.[89]|1\.0) s)";
@@ -141,7 +141,7 @@ TEST_F(FailingConnectionTest, ADataLinkThatIsLostEndsTheRun) {
 // -- slow connections -----------------------------------------------------------------
 
 /// Runs the job; one server and one trainer have such slow connections in both directions.
-std::string digest_of_slow_run(const words& job, travel how) {
+std::string digest_of_slow_run(const args& job, travel how) {
   spread_run run(job, soon);
   const relay control(relays_at, run.where(), how);
   const relay before_server = before_data(how);
@@ -156,14 +156,14 @@ std::string digest_of_slow_run(const words& job, travel how) {
 }
 
 TEST(SlowConnectionTest, FiftyMillisecondsEachWayChangeNoBit) {
-  const words job = {"--data", "tutorial", "--epochs", "1", "--servers", "2", "--trainers", "2"};
+  const args job = {"--data", "tutorial", "--epochs", "1", "--servers", "2", "--trainers", "2"};
   EXPECT_EQ(digest_of_slow_run(job, {.delay = 50ms}), digest_of_one_process(job));
 }
 
 TEST(SlowConnectionTest, FramesThatTakeLongerThanSilenceMayLastAreNoDeath) {
   // A bucket of 1 MB, of which the trainers exchange halves: each takes 1.25 s.
-  const words job = {"--data",       "synthetic", "--rows",    "100", "--hidden",   "500,500", "--bucket-mib", "8",
-                     "--batch-size", "8",         "--servers", "2",   "--trainers", "2",       "--steps",      "2"};
+  const args job = {"--data",       "synthetic", "--rows",    "100", "--hidden",   "500,500", "--bucket-mib", "8",
+                    "--batch-size", "8",         "--servers", "2",   "--trainers", "2",       "--steps",      "2"};
   EXPECT_EQ(digest_of_slow_run(job, {.bytes_per_s = 400'000}), digest_of_one_process(job));
 }
 

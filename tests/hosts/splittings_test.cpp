@@ -17,9 +17,9 @@ namespace {
 
 using end_to_end::splitting;
 
-const words on_cpu = {"--device", "cpu"};
+const args on_cpu = {"--device", "cpu"};
 
-words for_steps(const std::string& steps, const words& options) { return with({"--steps", steps}, options); }
+args for_steps(const std::string& steps, const args& options) { return with({"--steps", steps}, options); }
 
 /// A schedule, and the trainers' distribution over two hosts.
 struct arrangement {
@@ -46,8 +46,8 @@ class SplitOverHosts : public testing::TestWithParam<end_to_end::split_run> {
   }
 
   /// Master and servers are on host a, trainers on a and b.
-  std::unique_ptr<spread_run> start(const words& options, int servers, const splitting& cut, const arrangement& how) {
-    auto run = std::make_unique<spread_run>(with(options, cut.with_schedule(how.schedule)), words{}, &net_->a,
+  std::unique_ptr<spread_run> start(const args& options, int servers, const splitting& cut, const arrangement& how) {
+    auto run = std::make_unique<spread_run>(with(options, cut.with_schedule(how.schedule)), args{}, &net_->a,
                                             three_hosts::a_address);
     for (int i = 0; i < servers; ++i) run->join("server", {.on = &net_->a, .options = on_cpu});
     for (int i = 0; i < cut.ranks(); ++i)
@@ -55,7 +55,7 @@ class SplitOverHosts : public testing::TestWithParam<end_to_end::split_run> {
     return run;
   }
 
-  std::string digest_of_slices(const words& options, const splitting& cut) {
+  std::string digest_of_slices(const args& options, const splitting& cut) {
     return digest_of_one_process(with(with(options, cut.whole()), on_cpu));
   }
 
@@ -64,7 +64,7 @@ class SplitOverHosts : public testing::TestWithParam<end_to_end::split_run> {
 
 TEST_P(SplitOverHosts, HasTheBitsOfItsSlicesInOneProcess) {
   const auto& [job, cut] = GetParam();
-  const words options = for_steps("20", job.options());
+  const args options = for_steps("20", job.options());
   const std::string expected = digest_of_slices(options, cut);
   for (const arrangement& how : {alternating, one_apart})
     EXPECT_EQ(start(options, job.servers, cut, how)->finish(), expected) << how.schedule;
@@ -81,9 +81,9 @@ class Interrupted : public SplitOverHosts {};
 TEST_P(Interrupted, GoesOnUnderAnotherSplitting) {
   const auto& [job, cut] = GetParam();
   const splitting after{cut.trainers, cut.slices > 1 ? 1 : 3, cut.slices};
-  const words options = job.options();
+  const args options = job.options();
   const model::checkpoint_folder folder;
-  const words unending = for_steps("100000000", with(options, {"--save", folder.path()}));
+  const args unending = for_steps("100000000", with(options, {"--save", folder.path()}));
   const auto run = start(unending, job.servers, cut, alternating);
   run->wait_until_it_trains();
   run->master().send(SIGINT);

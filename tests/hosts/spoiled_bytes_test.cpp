@@ -19,7 +19,7 @@ constexpr const char* processes_at = "127.0.0.1";
 constexpr const char* relay_at = "127.0.0.2";
 
 /// 3,000 steps of little work.
-const words job = {"--data", "tutorial", "--epochs", "300", "--seed", "7", "--servers", "2", "--trainers", "2"};
+const args job = {"--data", "tutorial", "--epochs", "300", "--seed", "7", "--servers", "2", "--trainers", "2"};
 
 const std::string& unbroken_digest() {
   static const std::string digest = digest_of_one_process(job);
@@ -27,7 +27,7 @@ const std::string& unbroken_digest() {
 }
 
 /// A lost frame is detected only by a request's timeout.
-const words impatient = {"--request-timeout", "2"};
+const args impatient = {"--request-timeout", "2"};
 
 constexpr std::size_t bits = 8;
 constexpr std::size_t in_the_header = 2 * bits;
@@ -69,8 +69,8 @@ const std::vector<spoiling> all_spoilings = {
 /// A run in which the others reach the first server through a relay.
 class SpoiledBytesTest : public testing::TestWithParam<spoiling> {
  protected:
-  void start(const words& options, bool encrypted, const words& more) {
-    words network = more;
+  void start(const args& options, bool encrypted, const args& more) {
+    args network = more;
     if (!encrypted) network.push_back("--insecure");
     run_ = std::make_unique<spread_run>(options, network);
     run_->join("server", {.options = {"--advertise", links::to_string(relay_.address())}});
@@ -92,7 +92,7 @@ class SpoiledBytesTest : public testing::TestWithParam<spoiling> {
     return count;
   }
 
-  words saving() const { return {"--save", folder_.path(), "--checkpoint-every", "100"}; }
+  args saving() const { return {"--save", folder_.path(), "--checkpoint-every", "100"}; }
 
   const model::checkpoint_folder folder_;
   relay relay_{relay_at, {processes_at, 0}};

@@ -30,7 +30,7 @@ end_to_end::launch with_token() {
   return how;
 }
 
-std::string digest_of_one_process(const words& job) {
+std::string digest_of_one_process(const args& job) {
   const auto done = end_to_end::last_event(end_to_end::run(with({"train", "--json"}, job)), "done");
   return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "no digest";
 }
@@ -42,13 +42,13 @@ std::string line_with(const std::string& text, const std::string& part) {
   return {};
 }
 
-std::unique_ptr<end_to_end::program> start_on(const host* where, const words& arguments) {
+std::unique_ptr<end_to_end::program> start_on(const host* where, const args& arguments) {
   std::optional<host::visit> there;
   if (where != nullptr) there.emplace(*where);
   return std::make_unique<end_to_end::program>(arguments, with_token());
 }
 
-spread_run::spread_run(words job, words network, const host* on, const std::string& address)
+spread_run::spread_run(args job, args network, const host* on, const std::string& address)
     : network_(std::move(network)), where_{address, 0} {
   master_ = start_on(on, with(with({"master", "--listen", links::to_string(where_), "--json"}, job), network_));
   const std::string begin = "listening on ";
@@ -60,7 +60,7 @@ spread_run::spread_run(words job, words network, const host* on, const std::stri
 }
 
 end_to_end::program& spread_run::join(const std::string& role, const place& at) {
-  const words asked = {"join", links::to_string(at.master.value_or(where_)), "--as", role};
+  const args asked = {"join", links::to_string(at.master.value_or(where_)), "--as", role};
   members_.push_back(start_on(at.on, with(with(asked, network_), at.options)));
   end_to_end::program& made = *members_.back();
   if (!made.wait_for_error("joined as " + role)) throw std::runtime_error("it does not join: " + made.error());

@@ -14,28 +14,28 @@
 
 namespace troupe::hosts {
 
+using end_to_end::args;
 using end_to_end::with;
-using end_to_end::words;
 
 /// The environment of processes that know the token.
 end_to_end::launch with_token();
 
 /// An endless job with little work per step.
-const words endless = {"--data", "tutorial", "--epochs", "1000000000", "--servers", "2", "--trainers", "2"};
+const args endless = {"--data", "tutorial", "--epochs", "1000000000", "--servers", "2", "--trainers", "2"};
 
 /// Runs the job in one process and returns the digest of its weights.
-std::string digest_of_one_process(const words& job);
+std::string digest_of_one_process(const args& job);
 
 /// Returns the first line of `text` that contains `part`; fails the test if there is none.
 std::string line_with(const std::string& text, const std::string& part);
 
 /// Starts the program on a host; null: on this machine.
-std::unique_ptr<end_to_end::program> start_on(const host* where, const words& arguments);
+std::unique_ptr<end_to_end::program> start_on(const host* where, const args& arguments);
 
 /// Where a process runs, and its further options.
 struct place {
   const host* on = nullptr;
-  words options = {};
+  args options = {};
   /// Where it reaches the master, if not at the master's own address.
   std::optional<links::endpoint> master = std::nullopt;
 };
@@ -43,7 +43,7 @@ struct place {
 class spread_run {
  public:
   /// Starts the master, which listens at `address` on any free port. All processes get the options `network`.
-  spread_run(words job, words network, const host* on = nullptr, const std::string& address = "127.0.0.1");
+  spread_run(args job, args network, const host* on = nullptr, const std::string& address = "127.0.0.1");
 
   end_to_end::program& master() { return *master_; }
   const links::endpoint& where() const { return where_; }
@@ -74,7 +74,7 @@ class spread_run {
   failure finish_failed();
 
  private:
-  words network_;
+  args network_;
   links::endpoint where_;
   std::unique_ptr<end_to_end::program> master_;
   std::vector<std::unique_ptr<end_to_end::program>> members_;

@@ -21,7 +21,7 @@
 namespace troupe::hosts::surviving_hosts_test {
 namespace {
 
-const words job = {"--data", "tutorial", "--epochs", "1200", "--seed", "7", "--servers", "2", "--trainers", "2"};
+const args job = {"--data", "tutorial", "--epochs", "1200", "--seed", "7", "--servers", "2", "--trainers", "2"};
 
 /// Returns the process that leads the current attempt.
 pid_t leader_of(pid_t supervisor) {
@@ -43,7 +43,7 @@ class SurvivingHosts : public testing::Test {
     net_ = std::make_unique<three_hosts>();
   }
 
-  void start(const words& what, const words& tracing = {}) {
+  void start(const args& what, const args& tracing = {}) {
     run_ = std::make_unique<spread_run>(with(what, {"--save", folder_.path(), "--checkpoint-every", "200"}),
                                         with({"--dead-after", "1"}, tracing), &net_->a, three_hosts::a_address);
     for (const host* on : {&net_->b, &net_->b}) join({"server", on});
@@ -119,10 +119,10 @@ TEST_F(SurvivingHosts, HaveTheWeightsOfOneProcessAfterFaultsDrawnFromASeed) {
   const char* wanted = std::getenv("TROUPE_HOST_FAULTS");
   const int faults = wanted != nullptr ? std::stoi(wanted) : 4;
   constexpr int steps_between = 2000;
-  const words steps = {"--data",     "tutorial", "--seed",     "7",
-                       "--servers",  "2",        "--trainers", "2",
-                       "--restarts", "20",       "--steps",    std::to_string((faults + 1) * steps_between)};
-  const words tracing = wanted != nullptr ? words{"--trace", "off"} : words{};
+  const args steps = {"--data",     "tutorial", "--seed",     "7",
+                      "--servers",  "2",        "--trainers", "2",
+                      "--restarts", "20",       "--steps",    std::to_string((faults + 1) * steps_between)};
+  const args tracing = wanted != nullptr ? args{"--trace", "off"} : args{};
   start(steps, tracing);
   std::mt19937 random(7);
   int kills = 0;

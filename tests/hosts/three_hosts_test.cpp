@@ -18,9 +18,9 @@
 namespace troupe::hosts::three_hosts_test {
 namespace {
 
-const words by_token = {};
-const words soon = {"--dead-after", "1"};
-const words tutorial = {"--data", "tutorial", "--epochs", "5", "--servers", "2", "--trainers", "2"};
+const args by_token = {};
+const args soon = {"--dead-after", "1"};
+const args tutorial = {"--data", "tutorial", "--epochs", "5", "--servers", "2", "--trainers", "2"};
 
 constexpr const char* silent = R"(no byte came for (0\.[89]|1\.0) s)";
 
@@ -36,7 +36,7 @@ class ThreeHostsTest : public testing::Test {
   }
 
   /// A master on host a.
-  std::unique_ptr<spread_run> lead(const words& job, const words& network) {
+  std::unique_ptr<spread_run> lead(const args& job, const args& network) {
     return std::make_unique<spread_run>(job, network, &net->a, three_hosts::a_address);
   }
 
@@ -46,7 +46,7 @@ class ThreeHostsTest : public testing::Test {
     for (const host* on : {&net->c, &net->a}) run.join("trainer", {.on = on});
   }
 
-  std::string digest_of_three_hosts(const words& job, const words& network) {
+  std::string digest_of_three_hosts(const args& job, const args& network) {
     const auto run = lead(job, network);
     join_from_everywhere(*run);
     return run->finish();
@@ -74,7 +74,7 @@ class ThreeHostsTest : public testing::Test {
 TEST_F(ThreeHostsTest, ADiagnosisHasWhatEveryHostHasRecorded) {
   std::string folder = testing::TempDir() + "troupe-hosts-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const auto records_in = [&](const std::string& name) { return words{"--trace-dir", folder + "/" + name}; };
+  const auto records_in = [&](const std::string& name) { return args{"--trace-dir", folder + "/" + name}; };
   const auto run = lead(with(endless, records_in("a")), by_token);
   int member = 0;
   for (const host* on : {&net->b, &net->b})
@@ -102,14 +102,14 @@ TEST_F(ThreeHostsTest, ARunHasTheWeightsOfOneProcess) {
 }
 
 TEST_F(ThreeHostsTest, TheAdultJobHasTheWeightsOfOneProcess) {
-  const words adult = {"--data", "adult", "--seed", "7", "--servers", "2", "--trainers", "2"};
+  const args adult = {"--data", "adult", "--seed", "7", "--servers", "2", "--trainers", "2"};
   EXPECT_EQ(digest_of_three_hosts(adult, by_token), digest_of_one_process(adult));
 }
 
 /// Two replicas of two stages each, spread over both hosts: activations and buckets cross between them.
 TEST_F(ThreeHostsTest, APipelineHasTheWeightsOfTheWholeNetworkInOneProcess) {
-  const words adult = {"--data",    "adult", "--seed",     "7", "--steps",         "100",
-                       "--servers", "2",     "--trainers", "2", "--micro-batches", "2"};
+  const args adult = {"--data",    "adult", "--seed",     "7", "--steps",         "100",
+                      "--servers", "2",     "--trainers", "2", "--micro-batches", "2"};
   const auto run = lead(with(adult, {"--pipeline", "2"}), by_token);
   for (const host* on : {&net->b, &net->b}) run->join("server", {.on = on});
   for (const host* on : {&net->c, &net->a, &net->a, &net->c}) run->join("trainer", {.on = on});
@@ -118,12 +118,12 @@ TEST_F(ThreeHostsTest, APipelineHasTheWeightsOfTheWholeNetworkInOneProcess) {
 
 /// A stage's slices on one host or on two: the bits are the same.
 TEST_F(ThreeHostsTest, ANetworkInStagesAndSlicesHasTheWeightsOfTheSlicesInOneProcess) {
-  const words adult = {"--data",          "adult", "--seed",     "7",  "--steps",           "60",
-                       "--hidden",        "16,8",  "--trainers", "1",  "--tensor-parallel", "2",
-                       "--micro-batches", "2",     "--stages",   "0,3"};
-  const words whole_stage = {"--data",          "adult", "--seed",     "7", "--steps",           "60",
-                             "--hidden",        "16,8",  "--trainers", "1", "--tensor-parallel", "2",
-                             "--micro-batches", "2"};
+  const args adult = {"--data",          "adult", "--seed",     "7",  "--steps",           "60",
+                      "--hidden",        "16,8",  "--trainers", "1",  "--tensor-parallel", "2",
+                      "--micro-batches", "2",     "--stages",   "0,3"};
+  const args whole_stage = {"--data",          "adult", "--seed",     "7", "--steps",           "60",
+                            "--hidden",        "16,8",  "--trainers", "1", "--tensor-parallel", "2",
+                            "--micro-batches", "2"};
   const std::string expected = digest_of_one_process(whole_stage);
   const auto run = lead(with(adult, {"--pipeline", "2"}), by_token);
   run->join("server", {.on = &net->b});
@@ -142,7 +142,7 @@ TEST_F(ThreeHostsTest, ARunWithoutTlsHasTheWeightsOfOneProcess) {
 TEST_F(ThreeHostsTest, ARunByCertificatesHasTheWeightsOfOneProcess) {
   const links::authority ours("ours");
   const links::tls_files files = ours.issue("everybody", 3600, 0, std::string("IP:") + three_hosts::a_address);
-  const words tls = {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
+  const args tls = {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
   EXPECT_EQ(digest_of_three_hosts(tutorial, tls), digest_of_one_process(tutorial));
 }
 
@@ -181,9 +181,9 @@ TEST_F(ThreeHostsTest, ARelayThatIsAdvertisedIsWhereOthersReachAHost) {
 
 /// The numbers of 100,000 rows have three nonzero bytes out of eight. All other traffic is small: one number per bag.
 TEST_F(ThreeHostsTest, IndicesTravelWithoutZeroBytes) {
-  const words job = {"--data",       "synthetic", "--servers", "1", "--trainers", "1",  "--tables",     "1",
-                     "--rows",       "100000",    "--dim",     "1", "--bag",      "64", "--batch-size", "256",
-                     "--eval-every", "0",         "--steps",   "20"};
+  const args job = {"--data",       "synthetic", "--servers", "1", "--trainers", "1",  "--tables",     "1",
+                    "--rows",       "100000",    "--dim",     "1", "--bag",      "64", "--batch-size", "256",
+                    "--eval-every", "0",         "--steps",   "20"};
   const auto before_b = relay_on(net->outside, three_hosts::outside_address, {three_hosts::b_address, 0});
   const auto run = lead(job, by_token);
   run->join("server", {.on = &net->b, .options = {"--advertise", links::to_string(before_b->address())}});

@@ -13,7 +13,7 @@ class CudnnGpu : public stream_test<on_cuda> {};
 TEST_F(CudnnGpu, DISABLED_IsMissing) {
   const auto x = put(std::vector<float>{-1, 2, 3, 4});
   const auto weight = put(std::vector<float>{1});
-  const auto y = room<float>(4);
+  const auto y = buffer<float>(4);
   const conv2d_shape shape{1, 2, 2, 1, 1, 1, 0};
   for (int i = 0; i < 2; ++i) {
     on().relu_forward(4, x.data(), y.data());

@@ -37,7 +37,7 @@ TYPED_TEST(DeviceMemory, OfMoreBytesThanAnAddressHasIsRefused) {
 TYPED_TEST(DeviceMemory, StagingMemoryIsTheHosts) {
   const auto staging = this->device().allocate_staging(1000);
   std::memset(staging.get(), 5, 1000);
-  const auto x = this->template room<std::byte>(1000);
+  const auto x = this->template buffer<std::byte>(1000);
   this->on().upload(staging.get(), x.data(), 1000);
   EXPECT_EQ(this->get(x), std::vector<std::byte>(1000, std::byte{5}));
 }

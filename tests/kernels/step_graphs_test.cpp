@@ -32,8 +32,8 @@ class StepGraphsGpu : public stream_test<on_cuda> {
     stream_test::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     other_ = device().make_stream();
-    x_ = room<float>(count);
-    y_ = room<float>(count);
+    x_ = buffer<float>(count);
+    y_ = buffer<float>(count);
     on().fill(count, 0.0F, x_.data());
     on().fill(count, 0.0F, y_.data());
     graphs().turn_on();
@@ -219,7 +219,7 @@ TEST_F(StepGraphsGpu, UploadsOfSeveralStepsDoNotWaitForEachOther) {
   constexpr std::size_t rounds = 3;
   constexpr std::size_t size = 1000;
   uploaded_array<float> numbers;
-  const auto kept = room<float>(rounds * size);
+  const auto kept = buffer<float>(rounds * size);
   numbers.put(on(), std::vector<float>(size, 0.0F));
   on().synchronize();
   const auto before = now();

@@ -33,7 +33,7 @@ TYPED_TEST(StreamActivation, GeluIsXTimesTheDistribution) {
   for (const std::size_t before : {0, 1}) {
     for (const bool in_place : {false, true}) {
       const auto device_x = this->put(x, before);
-      const auto y = in_place ? this->put(x, before) : this->template room<float>(x.size() + before);
+      const auto y = in_place ? this->put(x, before) : this->template buffer<float>(x.size() + before);
       const float* const from = in_place ? y.data() : device_x.data();
       this->on().gelu_forward(x.size(), from + before, y.data() + before);
       const std::vector<float> got = this->get(y.data() + before, x.size());
@@ -54,7 +54,7 @@ TYPED_TEST(StreamActivation, GeluPassesItsSlope) {
   const std::vector<float> grad_y = random.numbers(x.size());
   const auto device_x = this->put(x);
   const auto device_grad = this->put(grad_y);
-  const auto grad_x = this->template room<float>(x.size());
+  const auto grad_x = this->template buffer<float>(x.size());
   this->on().gelu_backward(x.size(), device_x.data(), device_grad.data(), grad_x.data());
   const std::vector<float> got = this->get(grad_x);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -67,7 +67,7 @@ TYPED_TEST(StreamActivation, GeluPassesItsSlope) {
 TYPED_TEST(StreamActivation, GeluShowsANan) {
   const auto x = this->put(std::vector<float>{1, nan, 2, inf});
   const auto ones = this->put(std::vector<float>(4, 1.0F));
-  const auto y = this->template room<float>(4);
+  const auto y = this->template buffer<float>(4);
   this->on().gelu_forward(4, x.data(), y.data());
   const std::vector<float> forward = this->get(y);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(std::isnan(forward[i]), i == 1);

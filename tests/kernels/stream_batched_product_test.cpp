@@ -30,7 +30,7 @@ class StreamBatchedProduct : public stream_test<Place> {
     const auto b = random.numbers(count * k * n);
     const auto device_a = this->put(a);
     const auto device_b = this->put(b);
-    const auto device_product = this->template room<float>(count * m * n);
+    const auto device_product = this->template buffer<float>(count * m * n);
     on.batched_product(shape, device_a.data(), device_b.data(), device_product.data());
     on.synchronize();
     const auto product = this->get(device_product);

@@ -172,7 +172,7 @@ TYPED_TEST(StreamConvolution, RepeatsItsBits) {
   const auto grad_y = this->put(c.grad_y);
   std::vector<std::vector<float>> results;
   for (int round = 0; round < 2; ++round) {
-    const auto grads = this->template room<float>(c.weight.size() + c.bias.size());
+    const auto grads = this->template buffer<float>(c.weight.size() + c.bias.size());
     this->on().conv2d_backward_parameters(c.shape, c.batch, x.data(), grad_y.data(), grads.data(),
                                           grads.data() + c.weight.size());
     results.push_back(this->get(grads));

@@ -114,7 +114,7 @@ TYPED_TEST(StreamElementwise, SumsInRankOrder) {
       // Output to a separate buffer, and to the last input.
       for (const bool in_place : {false, true}) {
         const auto in = this->put(numbers);
-        const auto out = this->template room<float>(count);
+        const auto out = this->template buffer<float>(count);
         std::vector<const float*> pointers;
         for (std::size_t rank = 0; rank < ranks; ++rank) pointers.push_back(in.data() + rank * stride);
         float* const to = in_place ? in.data() + (ranks - 1) * stride : out.data();
@@ -126,7 +126,7 @@ TYPED_TEST(StreamElementwise, SumsInRankOrder) {
 }
 
 TYPED_TEST(StreamElementwise, SumsSquaresInDouble) {
-  const auto result = this->template room<double>(1);
+  const auto result = this->template buffer<double>(1);
   for (const std::size_t count : {0, 1, 7, 255, 256, 257, 4095, 4097, 100000}) {
     source_of_numbers random(static_cast<std::uint32_t>(count));
     std::vector<float> numbers = random.numbers(count);
@@ -150,7 +150,7 @@ TYPED_TEST(StreamElementwise, SumsSquaresInDouble) {
 }
 
 TYPED_TEST(StreamElementwise, FindsTheFirstNumberThatIsNotFinite) {
-  const auto result = this->template room<non_finite>(1);
+  const auto result = this->template buffer<non_finite>(1);
   for (const std::size_t count : {0, 1, 100, 5000, 300000}) {
     std::vector<float> numbers(count, 3e38F);
     const auto finite = this->put(numbers);

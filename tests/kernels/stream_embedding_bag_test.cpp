@@ -137,7 +137,7 @@ TYPED_TEST(StreamEmbeddingBag, GathersRowsBitByBit) {
       const auto table = this->store(type, numbers, 0);
       const std::vector<std::int64_t> wanted = {0, 22, 1, 1, 7};
       const auto indices = this->put(wanted);
-      const auto out = this->template room<float>(wanted.size() * dim);
+      const auto out = this->template buffer<float>(wanted.size() * dim);
       this->on().gather_rows(table.view(), dim, {indices.data(), wanted.size()}, out.data());
       this->on().gather_rows(table.view(), dim, {indices.data(), 0}, nullptr);
       std::vector<float> expected;

@@ -54,7 +54,7 @@ class StreamFactors : public stream_test<Place> {
   };
 
   factor make_factor(stream& on, const std::vector<float>& numbers) {
-    factor made{this->put(numbers), this->template room<std::uint16_t>(numbers.size())};
+    factor made{this->put(numbers), this->template buffer<std::uint16_t>(numbers.size())};
     on.round_to_bf16(numbers.size(), made.numbers.data(), made.in_bf16.data());
     return made;
   }
@@ -76,7 +76,7 @@ TYPED_TEST(StreamFactors, AreRoundedToTheNearestAndTiesToEven) {
   numbers.push_back(std::numeric_limits<float>::quiet_NaN());
   for (const std::size_t before : {0, 1}) {
     const auto x = this->put(numbers, before);
-    const auto rounded = this->template room<std::uint16_t>(numbers.size() + before);
+    const auto rounded = this->template buffer<std::uint16_t>(numbers.size() + before);
     this->on().round_to_bf16(numbers.size(), x.data() + before, rounded.data() + before);
     const auto got = this->get(rounded.data() + before, numbers.size());
     for (std::size_t i = 0; i < cases.size(); ++i) EXPECT_EQ(got[i], cases[i][1]) << std::hex << cases[i][0];
@@ -92,9 +92,9 @@ TYPED_TEST(StreamFactors, RoundedBeforeGiveTheSameBits) {
     const auto grad_y = this->make_factor(on, random.numbers(batch * out));
     const auto bias = this->put(random.numbers(out));
     const auto results = [&](product_factor of_x, product_factor of_weight, product_factor of_y) {
-      const auto y = this->template room<float>(batch * out);
-      const auto grad_x = this->template room<float>(batch * in);
-      const auto grads = this->template room<float>(out * in + out);
+      const auto y = this->template buffer<float>(batch * out);
+      const auto grad_x = this->template buffer<float>(batch * in);
+      const auto grads = this->template buffer<float>(out * in + out);
       on.linear_forward(batch, in, out, of_x, of_weight, bias.data(), activation::relu, y.data());
       on.linear_backward_input(batch, in, out, of_weight, of_y, grad_x.data());
       on.linear_backward_parameters(batch, in, out, of_x, of_y, grads.data(), grads.data() + out * in);
@@ -121,11 +121,11 @@ TYPED_TEST(StreamFactors, AMaskDoesWhatASeparateReluDoes) {
       const auto bias = this->put(biases);
       const auto weight_above = this->put(random.numbers(above * width));
       const auto grad_above = this->put(random.numbers(batch * above));
-      const auto y = this->template room<float>(batch * width);
-      const auto masked_y = this->template room<float>(batch * width);
-      const auto grad = this->template room<float>(batch * width);
-      const auto masked_grad = this->template room<float>(batch * width);
-      const auto mask = this->template room<std::byte>(batch * relu_mask_bits(width) / 8);
+      const auto y = this->template buffer<float>(batch * width);
+      const auto masked_y = this->template buffer<float>(batch * width);
+      const auto grad = this->template buffer<float>(batch * width);
+      const auto masked_grad = this->template buffer<float>(batch * width);
+      const auto mask = this->template buffer<std::byte>(batch * relu_mask_bits(width) / 8);
 
       on.linear_forward(batch, in, width, x.data(), weight.data(), bias.data(), activation::relu, y.data());
       on.linear_backward_input(batch, width, above, weight_above.data(), grad_above.data(), grad.data());
@@ -161,8 +161,8 @@ TYPED_TEST(StreamFactors, AReluShowsANanWhateverThePrecision) {
     const auto device_x = this->put(x);
     const auto weight = this->put(std::vector<float>(out * in, 1.0F));
     const auto bias = this->put(std::vector<float>(out, 1.0F));
-    const auto y = this->template room<float>(batch * out);
-    const auto mask = this->template room<std::byte>(batch * relu_mask_bits(out) / 8);
+    const auto y = this->template buffer<float>(batch * out);
+    const auto mask = this->template buffer<std::byte>(batch * relu_mask_bits(out) / 8);
     for (std::byte* const of : {static_cast<std::byte*>(nullptr), mask.data()}) {
       on.linear_forward(batch, in, out, device_x.data(), weight.data(), bias.data(), activation::relu, y.data(), of);
       const std::vector<float> got = this->got(on, y);

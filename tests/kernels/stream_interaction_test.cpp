@@ -37,8 +37,8 @@ TYPED_TEST(StreamInteraction, DotsAndGradientsHaveTheBitsOfFusedSumsInOrder) {
         const std::vector<float> grad_dots = random.numbers(batch * stride);
         const auto vectors = this->put(x);
         const auto device_grad_dots = this->put(grad_dots);
-        const auto dots = this->template room<float>(batch * stride);
-        const auto grad_x = this->template room<float>(x.size());
+        const auto dots = this->template buffer<float>(batch * stride);
+        const auto grad_x = this->template buffer<float>(x.size());
         const auto views = this->template side_by_side<const float>(vectors, n, dim);
         this->on().fill(dots.size(), 7.0F, dots.data());
         this->on().pairwise_dots(batch, dim, views, {dots.data(), stride});
@@ -76,7 +76,7 @@ TYPED_TEST(StreamInteraction, AVectorThatIsNotFiniteHasANanGradient) {
   x[8] = std::nanf("");
   const auto vectors = this->put(x);
   const auto grad_dots = this->put(std::vector<float>(3, 1.0F));
-  const auto grad_x = this->template room<float>(x.size());
+  const auto grad_x = this->template buffer<float>(x.size());
   this->on().pairwise_dots_backward(1, 8, this->template side_by_side<const float>(vectors, 3, 8),
                                     {grad_dots.data(), 3}, this->template side_by_side<float>(grad_x, 3, 8));
   const std::vector<float> got = this->get(grad_x);

@@ -97,7 +97,7 @@ TYPED_TEST_SUITE(StreamLinear, each_device, device_names);
 TYPED_TEST(StreamLinear, ForwardIsTheProductPlusBias) {
   this->on_each_precision([&](stream& on, double error, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
-    const auto y = this->template room<float>(s.batch * s.out + before);
+    const auto y = this->template buffer<float>(s.batch * s.out + before);
     for (const activation then : {activation::none, activation::relu, activation::relu}) {
       on.linear_forward(s.batch, s.in, s.out, l.device_x.data() + before, l.device_weight.data() + before,
                         l.device_bias.data() + before, then, y.data() + before);
@@ -114,8 +114,8 @@ TYPED_TEST(StreamLinear, ForwardIsTheProductPlusBias) {
 TYPED_TEST(StreamLinear, BackwardOverwritesTheParametersGradients) {
   this->on_each_precision([&](stream& on, double error, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
-    const auto grad_weight = this->template room<float>(s.out * s.in + before);
-    const auto grad_bias = this->template room<float>(s.out + before);
+    const auto grad_weight = this->template buffer<float>(s.out * s.in + before);
+    const auto grad_bias = this->template buffer<float>(s.out + before);
     on.linear_backward_parameters(s.batch, s.in, s.out, l.device_x.data() + before, l.device_grad_y.data() + before,
                                   grad_weight.data() + before, grad_bias.data() + before);
     expect_sums(this->got(on, grad_weight, before, s.out * s.in), s.out, s.in, s.batch, error,
@@ -131,7 +131,7 @@ TYPED_TEST(StreamLinear, BackwardOverwritesTheParametersGradients) {
 TYPED_TEST(StreamLinear, BackwardOverwritesTheInputsGradient) {
   this->on_each_precision([&](stream& on, double error, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
-    const auto grad_x = this->template room<float>(s.batch * s.in + before);
+    const auto grad_x = this->template buffer<float>(s.batch * s.in + before);
     on.linear_backward_input(s.batch, s.in, s.out, l.device_weight.data() + before, l.device_grad_y.data() + before,
                              grad_x.data() + before);
     expect_sums(this->got(on, grad_x, before, s.batch * s.in), s.batch, s.in, s.out, error,
@@ -155,7 +155,7 @@ TYPED_TEST(StreamLinear, GoesWithoutABias) {
           },
           {}, then == activation::relu);
     }
-    const auto grad_weight = this->template room<float>(s.out * s.in + before);
+    const auto grad_weight = this->template buffer<float>(s.out * s.in + before);
     on.linear_backward_parameters(s.batch, s.in, s.out, l.device_x.data() + before, l.device_grad_y.data() + before,
                                   grad_weight.data() + before, nullptr);
     expect_sums(this->got(on, grad_weight, before, s.out * s.in), s.out, s.in, s.batch, error,
@@ -170,7 +170,7 @@ TYPED_TEST(StreamLinear, RepeatsItsBits) {
     const layer l(*this, s, before);
     std::vector<std::vector<float>> results;
     for (int round = 0; round < 2; ++round) {
-      const auto grads = this->template room<float>(s.out * s.in + s.out);
+      const auto grads = this->template buffer<float>(s.out * s.in + s.out);
       on.linear_backward_parameters(s.batch, s.in, s.out, l.device_x.data() + before, l.device_grad_y.data() + before,
                                     grads.data(), grads.data() + s.out * s.in);
       results.push_back(this->got(on, grads, 0, grads.size()));
@@ -184,7 +184,7 @@ TYPED_TEST(StreamLinear, ShowsANan) {
   x[4] = std::numeric_limits<float>::quiet_NaN();
   const auto device_x = this->put(x);
   const auto ones = this->put(std::vector<float>(9, 1.0F));
-  const auto y = this->template room<float>(6);
+  const auto y = this->template buffer<float>(6);
   for (const activation then : {activation::none, activation::relu}) {
     this->on().linear_forward(2, 3, 3, device_x.data(), ones.data(), ones.data(), then, y.data());
     const std::vector<float> got = this->get(y);

@@ -47,8 +47,8 @@ class StreamLoss : public stream_test<Place> {
   template <class Loss>
   outcome by(const Loss& loss_of, const std::vector<float>& outputs) {
     const auto z = this->put(outputs);
-    const auto grad = this->template room<float>(outputs.size());
-    const auto loss = this->template room<double>(2);
+    const auto grad = this->template buffer<float>(outputs.size());
+    const auto loss = this->template buffer<double>(2);
     loss_of(z.data(), grad.data(), loss.data());
     loss_of(z.data(), z.data(), loss.data() + 1);
     const std::vector<double> losses = this->get(loss);

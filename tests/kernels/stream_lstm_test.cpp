@@ -126,8 +126,8 @@ TYPED_TEST(StreamLstm, HasAllDigitsOfSmallSums) {
   const std::vector<float> sums = {0, 0, 1e-20F, 0, -3e-5F, 0, 2e-3F, 0};
   const auto gates = this->put(sums);
   const auto zeros = this->put(std::vector<float>(8, 0.0F));
-  const auto c = this->template room<float>(2);
-  const auto h = this->template room<float>(2);
+  const auto c = this->template buffer<float>(2);
+  const auto h = this->template buffer<float>(2);
   // Two rows of one column.
   this->on().lstm_forward(2, 1, zeros.data(), zeros.data(), gates.data(), c.data(), h.data());
   const auto got = this->get(gates);
@@ -143,8 +143,8 @@ TYPED_TEST(StreamLstm, ShowsANan) {
     sums[wrong] = nan;
     const auto gates = this->put(sums);
     const auto ones = this->put(std::vector<float>(4, 1.0F));
-    const auto c = this->template room<float>(1);
-    const auto h = this->template room<float>(1);
+    const auto c = this->template buffer<float>(1);
+    const auto h = this->template buffer<float>(1);
     this->on().lstm_forward(1, 1, ones.data(), ones.data(), gates.data(), c.data(), h.data());
     EXPECT_EQ(std::isnan(this->get(c)[0]), wrong < 3);
     EXPECT_TRUE(std::isnan(this->get(h)[0]));
@@ -169,8 +169,8 @@ TYPED_TEST(StreamLstm, LooksAtEachRowAlone) {
     const auto gates = part(sums, 4 * hidden);
     const auto of_state = part(recurrent, 4 * hidden);
     const auto c_before = part(before, hidden);
-    const auto c = this->template room<float>(rows * hidden);
-    const auto h = this->template room<float>(rows * hidden);
+    const auto c = this->template buffer<float>(rows * hidden);
+    const auto h = this->template buffer<float>(rows * hidden);
     this->on().lstm_forward(rows, hidden, of_state.data(), c_before.data(), gates.data(), c.data(), h.data());
     return this->get(h);
   };

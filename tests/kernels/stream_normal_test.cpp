@@ -54,11 +54,11 @@ TYPED_TEST(StreamNormals, AreTheSameFromAnyFirstRow) {
   constexpr std::size_t rows = 50;
   constexpr std::size_t dim = 5;
   const row_keys keys{~std::uint64_t{0} - 20, 3};  // the sum exceeds 2^64
-  const auto all = this->template room<float>(rows * dim);
+  const auto all = this->template buffer<float>(rows * dim);
   this->on().draw_rows({}, keys, rows, dim, all.data());
   const auto expected = this->get(all);
   for (const std::size_t first : {1, 7, 49}) {
-    const auto some = this->template room<float>((rows - first) * dim);
+    const auto some = this->template buffer<float>((rows - first) * dim);
     this->on().draw_rows({}, {keys.first + first * keys.step, keys.step}, rows - first, dim, some.data());
     ASSERT_TRUE(same_bits(this->get(some), std::span(expected).subspan(first * dim))) << first;
   }
@@ -84,7 +84,7 @@ class StreamNormalsGpu : public stream_test<on_cuda> {};
 
 TEST_F(StreamNormalsGpu, TakeOneLaunchAndNothingFromTheHost) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts launches";
-  const auto table = room<float>(1000);
+  const auto table = buffer<float>(1000);
   const auto before = *emulated_cuda::counts_now();
   on().draw_rows({}, {}, 100, 10, table.data());
   const auto after = *emulated_cuda::counts_now();

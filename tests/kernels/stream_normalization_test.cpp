@@ -85,7 +85,7 @@ TYPED_TEST(StreamNormalization, FindsMomentsOfChannelsFarFromZero) {
     for (std::size_t i = 0; i < far.size(); ++i)
       variance[c.channel(i)] += std::pow(static_cast<double>(far[i]) - mean[c.channel(i)], 2) / count;
     const auto x = this->put(far, before);
-    const auto moments = this->template room<float>(2 * c.shape.channels);
+    const auto moments = this->template buffer<float>(2 * c.shape.channels);
     this->on().channel_moments(c.shape, x.data() + before, moments.data(), moments.data() + c.shape.channels);
     const std::vector<float> got = this->get(moments);
     this->on().channel_moments(c.shape, x.data() + before, moments.data(), moments.data() + c.shape.channels);
@@ -117,7 +117,7 @@ TYPED_TEST(StreamNormalization, NormalizesChannels) {
     const auto bias = this->put(c.bias);
     for (const bool with_weight : {true, false}) {
       for (const bool with_bias : {true, false}) {
-        const auto y = this->template room<float>(c.x.size() + before);
+        const auto y = this->template buffer<float>(c.x.size() + before);
         this->on().batch_norm_forward(c.shape, x.data() + before, mean.data(), variance.data(), eps,
                                       with_weight ? weight.data() : nullptr, with_bias ? bias.data() : nullptr,
                                       y.data() + before);
@@ -154,7 +154,7 @@ TYPED_TEST(StreamNormalization, SumsGradientsOfChannels) {
     const auto grad_y = this->put(c.grad_y, before);
     const auto mean = this->put(c.mean);
     const auto variance = this->put(c.variance);
-    const auto sums = this->template room<float>(2 * channels);
+    const auto sums = this->template buffer<float>(2 * channels);
     std::vector<std::vector<float>> results;
     for (int round = 0; round < 2; ++round) {
       this->on().batch_norm_sums(c.shape, x.data() + before, mean.data(), variance.data(), eps, grad_y.data() + before,
@@ -182,7 +182,7 @@ TYPED_TEST(StreamNormalization, PassesGradientsThroughTheStatistics) {
     const auto sum = this->put(sums.bias);
     const auto sum_xhat = this->put(sums.mean);
     for (const bool with_weight : {true, false}) {
-      const auto grad_x = this->template room<float>(c.x.size() + before);
+      const auto grad_x = this->template buffer<float>(c.x.size() + before);
       this->on().batch_norm_backward_input(c.shape, x.data() + before, mean.data(), variance.data(), eps,
                                            with_weight ? weight.data() : nullptr, sum.data(), sum_xhat.data(), count,
                                            grad_y.data() + before, grad_x.data() + before);
@@ -244,9 +244,9 @@ TYPED_TEST(StreamNormalization, NormalizesRows) {
     const auto x = this->put(c.x, before);
     const auto weight = this->put(c.weight, before);
     const auto bias = this->put(c.bias, before);
-    const auto mean = this->template room<float>(c.rows);
-    const auto inverse = this->template room<float>(c.rows);
-    const auto y = this->template room<float>(c.x.size() + before);
+    const auto mean = this->template buffer<float>(c.rows);
+    const auto inverse = this->template buffer<float>(c.rows);
+    const auto y = this->template buffer<float>(c.x.size() + before);
     this->on().layer_norm_forward(c.rows, c.width, x.data() + before, eps, weight.data() + before, bias.data() + before,
                                   mean.data(), inverse.data(), y.data() + before);
     expect_near(this->get(mean), c.mean, c.mean);
@@ -269,7 +269,7 @@ TYPED_TEST(StreamNormalization, PassesGradientsThroughRows) {
     const auto grad_y = this->put(c.grad_y, before);
     const auto mean = this->put(c.means());
     const auto inverse = this->put(c.inverses());
-    const auto grad_x = this->template room<float>(c.x.size() + before);
+    const auto grad_x = this->template buffer<float>(c.x.size() + before);
     this->on().layer_norm_backward_input(c.rows, c.width, x.data() + before, mean.data(), inverse.data(),
                                          weight.data() + before, grad_y.data() + before, grad_x.data() + before);
     std::vector<double> expected(c.x.size());

@@ -22,7 +22,7 @@ TYPED_TEST(StreamOrder, CopiesThereAndBack) {
   for (const std::size_t count : odd_sizes) {
     const std::vector<float> numbers = random.numbers(count);
     const auto first = this->put(numbers);
-    const auto second = this->template room<float>(count);
+    const auto second = this->template buffer<float>(count);
     this->on().copy(first.data(), second.data(), count * sizeof(float));
     EXPECT_EQ(this->get(second), numbers);
   }
@@ -37,8 +37,8 @@ TYPED_TEST(StreamOrder, AStreamKnowsItsDevice) { EXPECT_EQ(&this->on().device(),
 TYPED_TEST(StreamOrder, WaitsForAnotherStreamsEvent) {
   constexpr std::size_t count = 1 << 20;
   const auto other = this->device().make_stream();
-  const auto x = this->template room<float>(count);
-  const auto y = this->template room<float>(count);
+  const auto x = this->template buffer<float>(count);
+  const auto y = this->template buffer<float>(count);
   for (int round = 0; round < 5; ++round) {
     this->on().fill(count, static_cast<float>(round), x.data());
     this->on().multiply(count, 3.0F, x.data());
@@ -52,7 +52,7 @@ TYPED_TEST(StreamOrder, WaitsForAnotherStreamsEvent) {
 }
 
 TYPED_TEST(StreamOrder, AnEventIsOverWhenTheStreamHasComeThere) {
-  const auto x = this->template room<float>(1 << 20);
+  const auto x = this->template buffer<float>(1 << 20);
   this->on().fill(x.size(), 1.0F, x.data());
   const auto place = this->on().record();
   while (!place->is_over()) std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -64,7 +64,7 @@ TYPED_TEST(StreamOrder, AnEventIsOverWhenTheStreamHasComeThere) {
 
 TYPED_TEST(StreamOrder, TheHostWaitsForAnEventOfOneStreamOnly) {
   constexpr std::size_t count = 1 << 20;
-  const auto x = this->template room<float>(count);
+  const auto x = this->template buffer<float>(count);
   const auto other = this->device().make_stream();
   for (int round = 1; round <= 5; ++round) {
     mirrored_array<float> here;
@@ -85,7 +85,7 @@ TYPED_TEST(StreamOrder, UploadsFollowEachOtherBeforeTheStreamHasPassed) {
   constexpr std::size_t count = 100'000;
   constexpr std::size_t rounds = 10;
   uploaded_array<float> numbers;
-  const auto all = this->template room<float>(rounds * count);
+  const auto all = this->template buffer<float>(rounds * count);
   for (std::size_t round = 0; round < rounds; ++round) {
     std::vector<float> given(count, static_cast<float>(round));
     const float* const there = numbers.put(this->on(), given);
@@ -99,8 +99,8 @@ TYPED_TEST(StreamOrder, UploadsFollowEachOtherBeforeTheStreamHasPassed) {
 TYPED_TEST(StreamOrder, UploadsFromStagingMemoryThatStaysUntilTheStreamHasPassed) {
   constexpr std::size_t count = 100'000;
   constexpr std::size_t rounds = 10;
-  const auto all = this->template room<float>(rounds * count);
-  const auto other = this->template room<float>(1 << 20);
+  const auto all = this->template buffer<float>(rounds * count);
+  const auto other = this->template buffer<float>(1 << 20);
   std::vector<uploaded_array<float>> numbers(rounds);  // on the processor, uploaded data stay in place
   std::vector<std::weak_ptr<std::byte>> given(rounds);
   std::vector<std::shared_ptr<std::byte>> kept;

@@ -62,7 +62,7 @@ class stream_test : public testing::Test {
   }
 
   template <class T>
-  device_array<T> room(std::size_t count) {
+  device_array<T> buffer(std::size_t count) {
     device_array<T> array;
     array.resize(on(), count);
     return array;

@@ -44,7 +44,7 @@ class StreamTables : public stream_test<Place> {
     one.indices = this->put(one.bags.indices);
     one.offsets = this->put(one.bags.offsets);
     one.weights = this->put(one.bags.weights);
-    one.out = this->template room<float>(one.expected.size());
+    one.out = this->template buffer<float>(one.expected.size());
     return one;
   }
 

@@ -237,7 +237,7 @@ class StreamTimerGpu : public stream_test<on_cuda> {};
 
 TEST_F(StreamTimerGpu, SpansFollowEachOtherBetweenTheHostsTimes) {
   constexpr std::uint16_t count = 100;
-  const auto x = room<float>(1 << 16);
+  const auto x = buffer<float>(1 << 16);
   std::unique_ptr<graph> captured;
   const std::int64_t before = now_ns();
   stream_timer timer;
@@ -275,7 +275,7 @@ TEST_F(StreamTimerGpu, SpansFollowEachOtherBetweenTheHostsTimes) {
 
 /// Both the span and the device's duration lie between the host's times before and after its wait.
 TEST_F(StreamTimerGpu, ASpanLiesWhereTheHostHasWaitedForIt) {
-  const auto x = room<float>(1 << 18);
+  const auto x = buffer<float>(1 << 18);
   stream_timer timer;
   timer.start(on());
   for (int round = 0; round < 10; ++round) {
@@ -298,7 +298,7 @@ TEST_F(StreamTimerGpu, MarksTellHowLongTheDeviceTookByItsOwnClock) {
   const auto first = on().make_time_mark();
   const auto second = on().make_time_mark();
   const auto third = on().make_time_mark();
-  const auto x = room<float>(1 << 18);
+  const auto x = buffer<float>(1 << 18);
   const std::int64_t before = now_ns();
   first->record();
   on().fill(x.size(), 1.0F, x.data());

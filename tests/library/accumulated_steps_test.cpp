@@ -180,10 +180,10 @@ task<> train_broken(trainer me, remote_module<embedding_bag> embedding, int brea
   }
 }
 
-run_summary run_broken(std::vector<std::string> words, int breaks_after, int batches = 22,
+run_summary run_broken(std::vector<std::string> text, int breaks_after, int batches = 22,
                        const std::string& servers = "2") {
-  words.insert(words.end(), {"--servers", servers, "--quiet"});
-  made_cluster cluster(std::move(words));
+  text.insert(text.end(), {"--servers", servers, "--quiet"});
+  made_cluster cluster(std::move(text));
   const auto embedding = cluster.make<embedding_bag>(tutorial_table);
   return cluster.run({.trainers = 2, .clip_norm = 0.05, .accumulate = 4}, train_broken, embedding, breaks_after,
                      batches);

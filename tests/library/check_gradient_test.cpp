@@ -98,18 +98,19 @@ class wrong_scale final : public nn::module {
 
 TEST(CheckGradient, NamesWhatIsWrong) {
   using enum wrong_scale::fault;
-  const auto words_of = [](wrong_scale::fault one) { return wrong_with(wrong_scale(one)); };
+  const auto description_of = [](wrong_scale::fault one) { return wrong_with(wrong_scale(one)); };
   const auto expect_begin = [](const std::string& text, const std::string& begin) {
     EXPECT_EQ(text.substr(0, begin.size()), begin);
   };
-  expect_begin(words_of(input), "wrong_scale: backward gives the gradient of the input[1, 1] as ");
-  expect_begin(words_of(parameter), "wrong_scale: backward gives the gradient of weight[2] as ");
-  EXPECT_EQ(words_of(outside), "wrong_scale: backward writes outside of the parameters' gradient");
-  EXPECT_EQ(words_of(unwritten), "wrong_scale: backward does not write the gradient of weight[1]");
-  expect_begin(words_of(order), "wrong_scale: backward gives the gradient of weight[0] as ");
-  EXPECT_NE(words_of(order).find("and as 0 when asked one after the other"), std::string::npos) << words_of(order);
-  expect_begin(words_of(random), "wrong_scale: forward gives the output[0, 1] = ");
-  EXPECT_EQ(words_of(changes), "wrong_scale: backward writes outside of the output");
+  expect_begin(description_of(input), "wrong_scale: backward gives the gradient of the input[1, 1] as ");
+  expect_begin(description_of(parameter), "wrong_scale: backward gives the gradient of weight[2] as ");
+  EXPECT_EQ(description_of(outside), "wrong_scale: backward writes outside of the parameters' gradient");
+  EXPECT_EQ(description_of(unwritten), "wrong_scale: backward does not write the gradient of weight[1]");
+  expect_begin(description_of(order), "wrong_scale: backward gives the gradient of weight[0] as ");
+  EXPECT_NE(description_of(order).find("and as 0 when asked one after the other"), std::string::npos)
+      << description_of(order);
+  expect_begin(description_of(random), "wrong_scale: forward gives the output[0, 1] = ");
+  EXPECT_EQ(description_of(changes), "wrong_scale: backward writes outside of the output");
 }
 
 TEST(CheckGradient, ShowsBothValues) {

@@ -55,11 +55,11 @@ TEST(SlowMethodTiming, NamesTheMethodThatDoesNotComeBackAndItsServer) {
 TEST(FaultyProgram, SaysWhereItsTraceIsWhenItCrashes) {
   const trace::temporary_folder folder;
   const std::string said = said_by("crash", "", folder.path());
-  const std::string words = "its trace is kept: 'troupe trace blocked ";
-  const std::size_t at = said.find(words);
+  const std::string text = "its trace is kept: 'troupe trace blocked ";
+  const std::size_t at = said.find(text);
   if (at == said.npos && said.find("Sanitizer") != said.npos) GTEST_SKIP() << "the sanitizer has the signal";
   ASSERT_NE(at, said.npos) << said;
-  const std::size_t begin = at + words.size();
+  const std::size_t begin = at + text.size();
   const std::filesystem::path kept = said.substr(begin, said.find('\'', begin) - begin);
   ASSERT_TRUE(std::filesystem::is_directory(kept)) << kept;
   EXPECT_FALSE(std::filesystem::is_empty(kept)) << kept;

@@ -302,29 +302,29 @@ task<> err(trainer me, mistake what) {
   }
 }
 
-std::string words_of(mistake what) {
+std::string description_of(mistake what) {
   const std::string whole = test::without_places(error_of(2, err, what));
   return whole.substr(std::min(whole.size(), whole.find(": ") + 2));
 }
 
 TEST(GroupGradients, NameWhatHasNone) {
-  EXPECT_EQ(words_of(mistake::whole),
+  EXPECT_EQ(description_of(mistake::whole),
             "all_reduce in a context: a tensor [3] of int64; it takes float32 or float64, at least 1 number");
-  EXPECT_EQ(words_of(mistake::none),
+  EXPECT_EQ(description_of(mistake::none),
             "all_reduce in a context: a tensor [] of float32; it takes float32 or float64, at least 1 number");
-  EXPECT_EQ(words_of(mistake::whole_gradient),
+  EXPECT_EQ(description_of(mistake::whole_gradient),
             "all_reduce_gradient in a context: a tensor [3] of int64; it takes float32 or float64, at least 1 number");
   EXPECT_EQ(
-      words_of(mistake::none_gradient),
+      description_of(mistake::none_gradient),
       "all_reduce_gradient in a context: a tensor [0, 3] of float32; it takes float32 or float64, at least 1 number");
-  EXPECT_EQ(words_of(mistake::other_context),
+  EXPECT_EQ(description_of(mistake::other_context),
             "a tensor [1, 4] that another context has computed; within one batch, use one context");
 }
 
 TEST(GroupGradients, NameMembersThatDiffer) {
   const std::string end = "; all members of a group call the same, in the same order";
   for (const mistake one : {mistake::other_shape, mistake::other_shape_back}) {
-    const std::string text = words_of(one);
+    const std::string text = description_of(one);
     EXPECT_TRUE(
         text ==
             "trainer 0 calls all_reduce sum [1, 4] of float32 as its 1st collective, trainer 1 calls all_reduce "
@@ -336,7 +336,7 @@ TEST(GroupGradients, NameMembersThatDiffer) {
                 end)
         << text;
   }
-  EXPECT_EQ(words_of(mistake::no_way_back),
+  EXPECT_EQ(description_of(mistake::no_way_back),
             "trainer 0 calls all_reduce sum [1, 4] of float32 as its 1st collective, which "
             "trainer 1 did not call within 0.05 s");
 }

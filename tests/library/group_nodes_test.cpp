@@ -92,7 +92,7 @@ class GroupOnTwoNodes : network_types, public nodes::TwoNodes {
         const auto peer = caf::actor_cast<msg::peer_actor>(trainers_[other]);
         peers.of_rank[other] = peer.node() == trainers_[rank].node() ? peer : across(peer);
       }
-      made[rank].tell_peers(std::move(peers));
+      made[rank].send_peers(std::move(peers));
     }
     run();
     msg::train order;

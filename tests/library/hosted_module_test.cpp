@@ -211,7 +211,7 @@ TEST(HostedModules, GiveAndTakeTheirState) {
 }
 
 /// Formats parameters as `weight [3, 6], bias [3]`.
-std::string words_of(const std::vector<nn::parameter>& all) {
+std::string description_of(const std::vector<nn::parameter>& all) {
   std::string text;
   for (const nn::parameter& one : all) text += (text.empty() ? "" : ", ") + one.name + " " + to_string(one.shape);
   return text;
@@ -220,17 +220,17 @@ std::string words_of(const std::vector<nn::parameter>& all) {
 /// `normed` has a buffer besides its parameter.
 task<> ask_for_parameters(trainer me, remote_module<nn::linear> layer, remote_module<nn::embedding_bag> table) {
   const auto of_layer = co_await layer.parameters();
-  EXPECT_EQ(words_of(of_layer), "weight [3, 6], bias [3]");
+  EXPECT_EQ(description_of(of_layer), "weight [3, 6], bias [3]");
   const auto of_table = co_await table.parameters();
-  EXPECT_EQ(words_of(of_table), "weight [100, 16]");
+  EXPECT_EQ(description_of(of_table), "weight [100, 16]");
   auto normed = co_await me.server(1).make<with_a_buffer>();
   const auto of_normed = co_await normed.parameters();
-  EXPECT_EQ(words_of(of_normed), "weight [2]");
+  EXPECT_EQ(description_of(of_normed), "weight [2]");
   const auto state = co_await normed.state_dict();
   EXPECT_EQ(state.size(), 2U);
   auto object = co_await me.server(1).make<holder>();
   const auto of_object = co_await object.parameters();
-  EXPECT_EQ(words_of(of_object), "");
+  EXPECT_EQ(description_of(of_object), "");
   normed.release();
   EXPECT_THROW(std::ignore = normed.parameters(), error);
 }

@@ -85,11 +85,11 @@ struct outcome {
   std::vector<seen> ranks = std::vector<seen>(2);
 };
 
-outcome run(std::vector<std::string> words = {}, training how = {}) {
+outcome run(std::vector<std::string> text = {}, training how = {}) {
   outcome result;
   how.result = &result.ranks;
-  words.insert(words.begin(), "--quiet");
-  result.digest = test::run_with(test::arguments(std::move(words)), 2, train, how).weights_digest;
+  text.insert(text.begin(), "--quiet");
+  result.digest = test::run_with(test::arguments(std::move(text)), 2, train, how).weights_digest;
   return result;
 }
 

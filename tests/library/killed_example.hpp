@@ -29,10 +29,10 @@ inline std::string newest_in(const std::filesystem::path& folder) {
 inline bool run_and_kill(const std::string& example, const std::filesystem::path& folder) {
   const std::string program = "example_" + example;
   const std::string before = newest_in(folder);
-  std::vector<std::string> words = {
+  std::vector<std::string> text = {
       program, "--quiet", "--trace", "off", "--save", folder.string(), "--checkpoint-every", "10"};
-  if (!before.empty()) words.insert(words.end(), {"--resume", folder.string()});
-  auto child = child_process::start(std::string(TROUPE_EXAMPLES) + "/" + program, words, {});
+  if (!before.empty()) text.insert(text.end(), {"--resume", folder.string()});
+  auto child = child_process::start(std::string(TROUPE_EXAMPLES) + "/" + program, text, {});
   EXPECT_TRUE(child);
   while (newest_in(folder) <= before && !child->has_ended()) {
     child->poll();

@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t one = 1;
 constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
 
-void expect_no_memory(const std::string& text, const std::string& words) {
-  EXPECT_FINDS(text, words);
+void expect_no_memory(const std::string& text, const std::string& text) {
+  EXPECT_FINDS(text, text);
   EXPECT_FINDS(text, "iB, and ");
   EXPECT_FINDS(text, "iB of memory are available");
 }
@@ -108,10 +108,10 @@ TEST(ModuleSizes, OfReplicasAndStagesAreChecked) {
          return nn::sequential(claim({}, {{"kept", {one << 62, 4}}}));
        }},
   };
-  for (const auto& [tensor_words, make] : all) {
-    const std::string words = "sequential with " + tensor_words + " and its gradient would take ";
-    expect_no_memory(test::error_of(1, make_replica, make), words);
-    expect_no_memory(test::error_of(2, make_pipeline, make), words);
+  for (const auto& [tensor_text, make] : all) {
+    const std::string text = "sequential with " + tensor_text + " and its gradient would take ";
+    expect_no_memory(test::error_of(1, make_replica, make), text);
+    expect_no_memory(test::error_of(2, make_pipeline, make), text);
   }
 }
 
@@ -212,13 +212,13 @@ std::string error_of_check(const nn::module& of) {
 TEST(SavedNumbers, OfMoreThanAnyMemoryAreRefused) {
   const std::uint64_t bytes_wrap = std::uint64_t{1} << 62;
   for (const std::uint64_t numbers : {bytes_wrap, bytes_wrap + 1, std::numeric_limits<std::uint64_t>::max()}) {
-    const std::string words =
+    const std::string text =
         "saver: saved() is " + std::to_string(numbers) + " numbers for an input [1, 2]; it has more than ";
     for (const std::string& text :
          {test::error_of(1, pass_there, numbers), test::error_of(1, pass_here, nn::sequential(saver(numbers))),
           test::error_of(1, pass_here, nn::sequential(saver(numbers), nn::linear(2, 2))),
           test::error_of(1, pass_here, nn::sequential(nn::residual(saver(numbers)))), error_of_check(saver(numbers))})
-      EXPECT_FINDS(text, words);
+      EXPECT_FINDS(text, text);
   }
 }
 
@@ -235,9 +235,9 @@ TEST(SavedNumbers, ThatOnlyTogetherAreTooManyAreRefused) {
 
 TEST(SavedNumbers, ForWhichThereIsNoMemoryAreRefused) {
   const std::uint64_t addressed = (std::uint64_t{1} << 61) - 1;
-  const std::string words = "saver: there is no memory for the 2305843009213693951 numbers of saved()";
+  const std::string text = "saver: there is no memory for the 2305843009213693951 numbers of saved()";
   const std::string far = test::error_of(1, pass_there, addressed);
-  EXPECT_FINDS(far, words);
+  EXPECT_FINDS(far, text);
   const std::string near = test::error_of(1, pass_here, nn::sequential(saver(addressed)));
   EXPECT_FINDS(near, "sequential: there is no memory for the 2305843009213693951 numbers");
 }

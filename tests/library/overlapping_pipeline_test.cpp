@@ -189,8 +189,8 @@ task<> train(trainer me, training how) {
   }
 }
 
-std::string digest_with(const training& how, std::vector<std::string> words = {}) {
-  return run_with(test::arguments(std::move(words)), 6, train, how).weights_digest;
+std::string digest_with(const training& how, std::vector<std::string> text = {}) {
+  return run_with(test::arguments(std::move(text)), 6, train, how).weights_digest;
 }
 
 TEST(OverlappingPipelines, HaveTheSameBitsEachTime) {
@@ -234,9 +234,9 @@ task<> make_mistake(trainer me, mistake which) {
 }
 
 TEST(OverlappingPipelines, RefuseWhatTheyCannotDo) {
-  const auto expect = [](mistake which, const std::string& words) {
+  const auto expect = [](mistake which, const std::string& text) {
     const std::string text = error_of(2, make_mistake, which);
-    EXPECT_NE(text.find(words), std::string::npos) << text;
+    EXPECT_NE(text.find(text), std::string::npos) << text;
   };
   expect(mistake::no_batch, "pipeline: an optimizer step with a context in which no batch was passed");
   expect(mistake::second_batch, "pipeline: a second batch before the optimizer's step");

@@ -125,18 +125,18 @@ struct outcome {
   std::vector<double> losses;
 };
 
-outcome whole(std::uint32_t replicas, training how, std::vector<std::string> words = {}) {
+outcome whole(std::uint32_t replicas, training how, std::vector<std::string> text = {}) {
   outcome result;
   how.losses = &result.losses;
-  result.digest = run_with(test::arguments(std::move(words)), replicas, train_whole, how).weights_digest;
+  result.digest = run_with(test::arguments(std::move(text)), replicas, train_whole, how).weights_digest;
   return result;
 }
 
-outcome piped(std::uint32_t replicas, training how, std::vector<std::string> words = {}) {
+outcome piped(std::uint32_t replicas, training how, std::vector<std::string> text = {}) {
   outcome result;
   how.losses = &result.losses;
   const auto trainers = static_cast<std::uint32_t>(how.stages) * replicas;
-  result.digest = run_with(test::arguments(std::move(words)), trainers, train, how).weights_digest;
+  result.digest = run_with(test::arguments(std::move(text)), trainers, train, how).weights_digest;
   return result;
 }
 
@@ -355,9 +355,9 @@ task<> make_mistake(trainer me, mistake which) {
 }
 
 TEST(PipelineErrors, NameWhatTheStagesDoInOtherWays) {
-  const auto expect = [](mistake which, const std::string& words) {
+  const auto expect = [](mistake which, const std::string& text) {
     const std::string text = error_of(2, make_mistake, which);
-    EXPECT_NE(text.find(words), std::string::npos) << text;
+    EXPECT_NE(text.find(text), std::string::npos) << text;
   };
   expect(mistake::other_batch,
          "pipeline: stage 1 of replica 0 has a batch of 3 samples, stage 0 one of 4; the stages of a replica take the "

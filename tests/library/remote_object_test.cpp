@@ -34,7 +34,7 @@ class counter final : public remote_object {
 
   std::int64_t add(std::int64_t times) { return value_ += times * step_; }
   std::int64_t value() const { return value_; }
-  void fail(const std::string& words) { throw std::runtime_error(words); }
+  void fail(const std::string& text) { throw std::runtime_error(text); }
   std::vector<std::pair<std::string, double>> echo(bool flag, const std::vector<std::string>& names, double x) {
     std::vector<std::pair<std::string, double>> all;
     for (const std::string& one : names) all.emplace_back(one, flag ? x : -x);

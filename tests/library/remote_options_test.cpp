@@ -17,8 +17,8 @@
 #include "tests/library/error_of.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "tests/library/own_modules.hpp"
+#include "troupe/runtime/module_service.hpp"
 #include "troupe/runtime/registry.hpp"
-#include "troupe/runtime/server_desk.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::remote_options_test {
@@ -220,9 +220,9 @@ class RemoteOptionsOnServer : public actors::server_stage {
     run();
     return made->value ? "no error" : protocol::describe(made->error);
   }
-  void expect_refusal(const std::string& type, const msg::arguments& options, const std::string& words) {
+  void expect_refusal(const std::string& type, const msg::arguments& options, const std::string& text) {
     const std::string told = refusal(type, options);
-    EXPECT_NE(told.find(words), std::string::npos) << told << "\n" << words;
+    EXPECT_NE(told.find(text), std::string::npos) << told << "\n" << text;
   }
 };
 
@@ -247,10 +247,10 @@ TEST_F(RemoteOptionsOnServer, AreRefusedIfGivenTwice) {
 
 TEST_F(RemoteOptionsOnServer, AreRefusedIfOfAnotherKindOrBeyondLimits) {
   const std::string type = "remote_options_test.told";
-  const auto expect = [&](const char* name, const char* value, const std::string& words) {
+  const auto expect = [&](const char* name, const char* value, const std::string& text) {
     msg::arguments options = {{name, value}};
     if (std::string(name) != "width") options.emplace_back("width", "i:1");
-    expect_refusal(type, options, type + ": " + name + words);
+    expect_refusal(type, options, type + ": " + name + text);
   };
   expect("from", "s:x", " x: must be an integer");
   expect("from", "d:2.5", " 2.5: must be an integer");

@@ -37,8 +37,8 @@ struct outcome {
 };
 
 /// The program has an option --lr; `factor` is the change in an edited program.
-outcome run(std::vector<std::string> words, double factor = 1) {
-  arguments given(std::move(words));
+outcome run(std::vector<std::string> text, double factor = 1) {
+  arguments given(std::move(text));
   double lr = 0.05;
   cluster cluster(given.count(), given.values(), {option("lr", lr, "the learning rate")});
   const auto embedding =
@@ -67,8 +67,8 @@ task<> train_and_sum(trainer me, remote_module<nn::embedding_bag> embedding) {
 TEST(LibraryReplay, WithCollectivesHasTheRecordedBits) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
-  const auto again = [](std::vector<std::string> words) {
-    test::made_cluster cluster(std::move(words));
+  const auto again = [](std::vector<std::string> text) {
+    test::made_cluster cluster(std::move(text));
     const auto embedding = cluster.server(0).make<nn::embedding_bag>(
         {.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
     return cluster.run(2, train_and_sum, embedding).weights_digest;
@@ -87,8 +87,8 @@ task<> look_on(client me, remote_module<nn::embedding_bag> embedding, int furthe
 TEST(LibraryReplay, LetsClientsLookOnAsTheyLike) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
-  const auto digest_of = [](std::vector<std::string> words, int further) {
-    test::made_cluster cluster(std::move(words));
+  const auto digest_of = [](std::vector<std::string> text, int further) {
+    test::made_cluster cluster(std::move(text));
     const auto embedding = cluster.server(0).make<nn::embedding_bag>(
         {.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum});
     cluster.client(look_on, embedding, further);
@@ -111,8 +111,8 @@ task<> talk(trainer me, float factor) {
   co_await all.barrier();
 }
 
-std::string error_of_talk(std::vector<std::string> words, float factor) {
-  test::made_cluster cluster(std::move(words));
+std::string error_of_talk(std::vector<std::string> text, float factor) {
+  test::made_cluster cluster(std::move(text));
   return test::error_of([&] { cluster.run(2, talk, factor); });
 }
 

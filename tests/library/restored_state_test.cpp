@@ -109,9 +109,9 @@ task<> train(trainer me, hosted on, course how) {
     }
 }
 
-std::string run(std::vector<std::string> words, course how) {
-  words.insert(words.end(), {"--quiet", "--servers", std::to_string(how.servers)});
-  test::made_cluster cluster(std::move(words));
+std::string run(std::vector<std::string> text, course how) {
+  text.insert(text.end(), {"--quiet", "--servers", std::to_string(how.servers)});
+  test::made_cluster cluster(std::move(text));
   const auto server = cluster.server(0);
   const hosted on{cluster.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
                   server.make<nn::linear>({.in_features = 2, .out_features = 3}), server.make<total>()};
@@ -180,9 +180,9 @@ task<> load_and_train(trainer me, hosted on, misfit which) {
   }
 }
 
-std::string error_of_loading(std::vector<std::string> words, misfit which) {
-  words.emplace_back("--quiet");
-  test::made_cluster cluster(std::move(words));
+std::string error_of_loading(std::vector<std::string> text, misfit which) {
+  text.emplace_back("--quiet");
+  test::made_cluster cluster(std::move(text));
   const auto server = cluster.server(0);
   const hosted on{server.make<nn::embedding_bag>({.num_embeddings = 10, .embedding_dim = 4}),
                   server.make<nn::linear>({.in_features = 2, .out_features = 3}), server.make<total>()};
@@ -190,7 +190,7 @@ std::string error_of_loading(std::vector<std::string> words, misfit which) {
 }
 
 TEST(RestoredState, ThatDoesNotFitIsRefusedBeforeTheLoopToo) {
-  for (const auto& [which, words] :
+  for (const auto& [which, text] :
        {std::pair{misfit::rows, "entry 'weight' is [10, 5] of float32, expected [10, 4] of float32"},
         {misfit::layer, "linear: load_state_dict: 'bias' is [4], the module's is [3]"}}) {
     const trace::temporary_folder folder;
@@ -198,7 +198,7 @@ TEST(RestoredState, ThatDoesNotFitIsRefusedBeforeTheLoopToo) {
     const std::string first = error_of_loading({"--save", there, "--checkpoint-every", "2"}, misfit::none);
     EXPECT_FINDS(first, "the power has failed");
     const std::string refused = error_of_loading({"--resume", there}, which);
-    EXPECT_FINDS(refused, words);
+    EXPECT_FINDS(refused, text);
   }
 }
 
@@ -219,9 +219,9 @@ task<> train_rows(trainer me, remote_module<nn::embedding_bag> rows, bool* resum
   }
 }
 
-std::string run_with_client(std::vector<std::string> words, bool* resumed) {
-  words.emplace_back("--quiet");
-  test::made_cluster cluster(std::move(words));
+std::string run_with_client(std::vector<std::string> text, bool* resumed) {
+  text.emplace_back("--quiet");
+  test::made_cluster cluster(std::move(text));
   const auto rows = cluster.server(0).make<nn::embedding_bag>(
       {.num_embeddings = 10, .embedding_dim = 4, .init = nn::zeros, .name = "users"});
   cluster.client(load_as_client, rows);

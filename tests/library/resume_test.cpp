@@ -61,8 +61,8 @@ task<> train(trainer me, remote_module<nn::embedding_bag> embedding, training ho
 
 constexpr nn::embedding_bag::options table{.num_embeddings = 100, .embedding_dim = 16, .mode = nn::pooling::sum};
 
-outcome run(std::vector<std::string> words, training how) {
-  test::made_cluster cluster(std::move(words));
+outcome run(std::vector<std::string> text, training how) {
+  test::made_cluster cluster(std::move(text));
   const auto embedding = cluster.server(0).make<nn::embedding_bag>(table);
   outcome result{"", std::vector<double>(2)};
   how.result = &result;
@@ -158,8 +158,8 @@ task<> train_epochs(trainer me, std::uint64_t epochs) {
 }
 
 /// Returns the run's digest and steps, or its error. `free`: the number of epochs may change.
-std::string run_epochs(std::vector<std::string> words, bool free) {
-  arguments given(std::move(words));
+std::string run_epochs(std::vector<std::string> text, bool free) {
+  arguments given(std::move(text));
   std::uint64_t epochs = 2;
   const option plain("epochs", epochs, "how many");
   cluster cluster(given.count(), given.values(), {free ? plain.may_change_on_resume() : plain});
@@ -187,10 +187,10 @@ TEST(ResumeWithOtherOptions, GoesOnIfTheProgramSaysThatItMay) {
 TEST(ResumeByTime, CheckpointsChangeNothingAndAreGoneOnFrom) {
   const trace::temporary_folder folder;
   const outcome unbroken = run({}, {});
-  std::vector<std::string> words = {"--save", folder.path().string(), "--checkpoint-seconds", "0.000001"};
-  EXPECT_THROW(run(words, {.break_after = 7}), error);
-  words.insert(words.end(), {"--resume", folder.path().string()});
-  const outcome resumed = run(words, {});
+  std::vector<std::string> text = {"--save", folder.path().string(), "--checkpoint-seconds", "0.000001"};
+  EXPECT_THROW(run(text, {.break_after = 7}), error);
+  text.insert(text.end(), {"--resume", folder.path().string()});
+  const outcome resumed = run(text, {});
   EXPECT_EQ(resumed.digest, unbroken.digest);
   EXPECT_EQ(resumed.losses, unbroken.losses);
 }
@@ -222,8 +222,8 @@ task<> train_hosted(trainer me, remote_module<nn::linear> hosted, int break_afte
   }
 }
 
-std::string run_hosted(std::vector<std::string> words, int break_after = 0) {
-  test::made_cluster cluster(std::move(words));
+std::string run_hosted(std::vector<std::string> text, int break_after = 0) {
+  test::made_cluster cluster(std::move(text));
   const auto hosted = cluster.server(0).make<nn::linear>({.in_features = 3, .out_features = 2});
   return cluster.run(2, train_hosted, hosted, break_after).weights_digest;
 }
@@ -286,13 +286,13 @@ TEST(ResumePhases, WhatIsMadeBeyondTheCheckpointBeginsAnew) {
 
 // -- errors ---------------------------------------------------------------------------
 
-std::string refusal(const std::vector<std::string>& words, const training& how) {
-  return test::input_error_of([&] { run(words, how); });
+std::string refusal(const std::vector<std::string>& text, const training& how) {
+  return test::input_error_of([&] { run(text, how); });
 }
 
-std::string clip(const std::vector<std::string>& words, const run_options& how) {
+std::string clip(const std::vector<std::string>& text, const run_options& how) {
   return test::error_of([&] {
-    test::made_cluster cluster(words);
+    test::made_cluster cluster(text);
     cluster.run(how, train_epochs, std::uint64_t{1});
   });
 }
@@ -315,8 +315,8 @@ TEST(ResumeErrors, NameWhatIsAnother) {
   EXPECT_EQ(
       refusal({"--resume", folder.path().string(), "--seed", "2"}, {}),
       "--seed 2: the run of the checkpoint has --seed 1; continue with the same job, or start anew without --resume");
-  const std::string words = refusal({"--resume", folder.path().string()}, {.choice = adam{.lr = 0.05}});
-  EXPECT_EQ(words.substr(words.find(',')),  // from the comma on: either trainer may be first
+  const std::string text = refusal({"--resume", folder.path().string()}, {.choice = adam{.lr = 0.05}});
+  EXPECT_EQ(text.substr(text.find(',')),  // from the comma on: either trainer may be first
             ", step 30: --resume: the checkpoint has no float32 replica0.weight.state.0: it is of another program");
 }
 

@@ -53,11 +53,11 @@ TEST(RnnExample, HasPyTorchsLosses) {
 }
 
 /// Whether `words` is a sentence of the grammar.
-bool is_sentence(const std::string& words) {
+bool is_sentence(const std::string& text) {
   static const std::set<std::string> verbs = {"sees", "hears", "runs", "sleeps", "see", "hear", "run", "sleep"};
   const auto is_many = [](const std::string& noun) { return noun == "cats" || noun == "dogs"; };
   const auto is_noun = [&](const std::string& one) { return one == "cat" || one == "dog" || is_many(one); };
-  std::istringstream from(words);
+  std::istringstream from(text);
   std::string subject, verb, object, joint, pronoun, last, end, more;
   from >> subject >> verb >> object >> joint >> pronoun >> last >> end;
   if (from >> more || !is_noun(subject) || !is_noun(object) || !verbs.contains(verb) || !verbs.contains(last))

@@ -25,7 +25,7 @@ struct training {
   bool is_spread = false;
   optimizer_choice dense = sgd{.lr = 0.05};
   optimizer_choice sparse = sgd{.lr = 0.05};
-  std::vector<std::string> words = {};
+  std::vector<std::string> text = {};
 };
 
 task<> train(trainer me, remote_module<embedding_bag> embedding, const training* how) {
@@ -42,7 +42,7 @@ task<> train(trainer me, remote_module<embedding_bag> embedding, const training*
 }
 
 run_summary run(const run_options& options, const training& how = {}) {
-  made_cluster cluster(how.words);
+  made_cluster cluster(how.text);
   const auto embedding =
       how.is_spread ? cluster.make<embedding_bag>(how.table) : cluster.server(0).make<embedding_bag>(how.table);
   return cluster.run(options, train, embedding, &how);
@@ -107,13 +107,13 @@ TEST(RunOptions, NarrowRowsHaveTheJobsBits) {
 
 TEST(RunOptions, ATableSpreadOverServersHasTheBitsOfOneServer) {
   for (const auto split : {nn::table_split::rows, nn::table_split::columns}) {
-    training how{.is_spread = true, .words = {"--servers", "3"}};
+    training how{.is_spread = true, .text = {"--servers", "3"}};
     how.table.split = split;
     EXPECT_EQ(digest({.trainers = 2}, how), plain());
     EXPECT_EQ(digest({.trainers = 2, .accumulate = 16}, how), digest_of_job({{"accumulate", "16"}}));
   }
   EXPECT_EQ(
-      digest({.trainers = 2, .clip_norm = 0.02, .accumulate = 16}, {.is_spread = true, .words = {"--servers", "3"}}),
+      digest({.trainers = 2, .clip_norm = 0.02, .accumulate = 16}, {.is_spread = true, .text = {"--servers", "3"}}),
       digest_of_job({{"accumulate", "16"}, {"clip-norm", "0.02"}}));
 }
 

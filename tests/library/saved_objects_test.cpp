@@ -74,8 +74,8 @@ task<> train(trainer me, remote_module<tally> count, remote_module<doorbell> bel
   *value = co_await count.call(&tally::value);
 }
 
-std::int64_t run(std::vector<std::string> words, int break_after) {
-  test::made_cluster cluster(std::move(words));
+std::int64_t run(std::vector<std::string> text, int break_after) {
+  test::made_cluster cluster(std::move(text));
   const auto count = cluster.server(0).make<tally>();
   const auto bell = cluster.server(0).make<doorbell>();
   const auto cut = cluster.server(0).make<nn::relu>();
@@ -104,9 +104,9 @@ task<> step_once(trainer me, int* seen) {
 TEST(SavedPrograms, MayHaveAnOptionForTheirTrainers) {
   const trace::temporary_folder folder;
   const std::string there = folder.path().string();
-  const auto steps_of = [](std::vector<std::string> words) {
+  const auto steps_of = [](std::vector<std::string> text) {
     std::uint64_t trainers = 1;
-    test::arguments given(std::move(words));
+    test::arguments given(std::move(text));
     cluster cluster(given.count(), given.values(), {option("trainers", trainers, "how many")});
     int seen = 0;
     cluster.run(static_cast<std::uint32_t>(trainers), step_once, &seen);

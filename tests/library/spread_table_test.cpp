@@ -33,7 +33,7 @@ struct layout {
 };
 const std::vector<layout> layouts = {{1}, {2}, {3}, {2, nn::table_split::columns}, {3, nn::table_split::columns}};
 
-std::string words_of(const layout& where) {
+std::string description_of(const layout& where) {
   return std::to_string(where.servers) + (where.split == nn::table_split::rows ? " by rows" : " by columns");
 }
 
@@ -116,7 +116,7 @@ TEST(SpreadTables, HaveTheStateOfATableOnOneServer) {
     }
     for (const layout& where : layouts) {
       if (needs_whole_rows && where.split == nn::table_split::columns) continue;
-      SCOPED_TRACE(optimizer + (", servers: " + words_of(where)));
+      SCOPED_TRACE(optimizer + (", servers: " + description_of(where)));
       const findings now = trained(where, optimizer, 2);
       expect_same(now.halfway, expected.halfway);
       EXPECT_EQ(now.losses, expected.losses);
@@ -138,7 +138,7 @@ TEST(SpreadTables, GoOnFromTheStateOfAnyOther) {
   for (const layout& first : layouts) {
     const findings expected = trained(first, "adagrad", 1);
     for (const layout& second : layouts) {
-      SCOPED_TRACE("from " + words_of(first) + " to " + words_of(second));
+      SCOPED_TRACE("from " + description_of(first) + " to " + description_of(second));
       findings found;
       run(second, zeros, 1, load_and_train_on, optimizer_choice{.name = "adagrad", .lr = 0.1}, &expected.halfway,
           &found);
@@ -187,7 +187,7 @@ TEST(SpreadTables, RefuseStatesThatDoNotFitAndChangeNothing) {
   const std::vector<named_tensors> states = mapped(cases, [](const auto& one) { return one.first; });
   for (const layout& where : layouts) {
     if (where.servers == 1) continue;
-    SCOPED_TRACE(words_of(where));
+    SCOPED_TRACE(description_of(where));
     std::vector<std::string> errors;
     run(where, summed, 1, load_misfits, &states, &errors);
     ASSERT_EQ(errors.size(), cases.size());
@@ -248,7 +248,7 @@ TEST(SpreadTables, HaveTheRowsOfATableOnOneServer) {
     made.mode = mode;
     pooled first;
     for (const layout& where : layouts) {
-      SCOPED_TRACE(words_of(where) + ", mode " + std::to_string(static_cast<int>(mode)));
+      SCOPED_TRACE(description_of(where) + ", mode " + std::to_string(static_cast<int>(mode)));
       pooled found;
       run(where, made, 1, look_up, &found);
       if (where.servers == 1) first = found;
@@ -309,7 +309,7 @@ TEST(SpreadTables, AnswerClientsAndThreads) {
   pooled expected;
   run({}, summed, 1, look_up, &expected);
   for (const layout& where : layouts) {
-    SCOPED_TRACE(words_of(where));
+    SCOPED_TRACE(description_of(where));
     test::made_cluster cluster({"--quiet", "--servers", std::to_string(where.servers)});
     options made = summed;
     made.split = where.split;

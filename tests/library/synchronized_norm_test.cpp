@@ -252,23 +252,23 @@ task<> do_wrong(trainer me, mistake what) {
   if (what == mistake::collective && is_odd)
     co_await me.group().with_deadline(std::chrono::milliseconds(300)).barrier();
   if (what == mistake::callback) {
-    std::string words;
+    std::string text;
     promise<> later;
     auto waiting = later.get_future();
     me.group().barrier().then([&](future<>) {
-      words = test::error_of([&] { model(context, rows_of(2)); });
+      text = test::error_of([&] { model(context, rows_of(2)); });
       later.set();
     });
     co_await std::move(waiting);
-    throw error(error_kind::input, words);
+    throw error(error_kind::input, text);
   }
   (what == mistake::other_replica && is_odd ? another : model)(context, rows_of(2));
 }
 
 std::string error_of(mistake what) { return test::error_of(2, do_wrong, what); }
 
-void expect_within(const std::string& words, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) EXPECT_NE(words.find(part), std::string::npos) << words << "\n" << part;
+void expect_within(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text << "\n" << part;
 }
 
 TEST(SynchronizedNorm, NamesWhoDoesNotMeet) {

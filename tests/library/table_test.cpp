@@ -297,9 +297,7 @@ TEST(TableState, OfAnotherTableIsRefusedAndChangesNothing) {
   };
   tensor fits({5, 2});
   std::ranges::fill(fits.as<float>(), 1.0F);
-  const auto expect = [&](const named_tensors& state, const std::string& words) {
-    EXPECT_FINDS(refused(state), words);
-  };
+  const auto expect = [&](const named_tensors& state, const std::string& text) { EXPECT_FINDS(refused(state), text); };
   expect({{"weight", fits}, {"bias", fits}}, "users (embedding_bag [5, 2]) has no entry 'bias'");
   expect({{"weight", fits}, {"weight", fits}}, "users (embedding_bag [5, 2]): entry 'weight' is there twice");
   expect({{"weight", tensor({2, 5})}}, "entry 'weight' is [2, 5] of float32, expected [5, 2] of float32");

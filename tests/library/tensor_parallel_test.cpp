@@ -147,10 +147,10 @@ task<> train(trainer me, training* how) {
   if (me.rank() == 0) how->outputs = outputs;
 }
 
-std::string trained(std::uint32_t replicas, training& how, std::vector<std::string> words = {}) {
+std::string trained(std::uint32_t replicas, training& how, std::vector<std::string> text = {}) {
   const std::uint32_t trainers = replicas * how.slices;
   how.losses.assign(trainers, {});
-  return run_with(test::arguments(std::move(words)), trainers, train, &how).weights_digest;
+  return run_with(test::arguments(std::move(text)), trainers, train, &how).weights_digest;
 }
 
 TEST(TensorParallel, ComputesWhatTheWholeNetworkDoes) {

@@ -62,9 +62,9 @@ task<> diverge(trainer me, const char* name) {
 }
 
 TEST(UserErrors, NameTheReplicaWhoseGradientIsNotFinite) {
-  const std::string words = "a dense gradient, weight [2], is NaN (number 1 of 2); try a smaller learning rate";
-  EXPECT_FINDS(error_of(1, diverge, ""), "spoiled: " + words);
-  EXPECT_FINDS(error_of(1, diverge, "tower"), "tower: " + words);
+  const std::string text = "a dense gradient, weight [2], is NaN (number 1 of 2); try a smaller learning rate";
+  EXPECT_FINDS(error_of(1, diverge, ""), "spoiled: " + text);
+  EXPECT_FINDS(error_of(1, diverge, "tower"), "tower: " + text);
 }
 
 // -- contexts -------------------------------------------------------------------------

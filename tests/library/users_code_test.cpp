@@ -5,8 +5,8 @@
 #include "actors/inline_execution.hpp"
 #include "protocol/message_types.hpp"
 #include "tests/actors/server_stage.hpp"
+#include "troupe/runtime/module_service.hpp"
 #include "troupe/runtime/registry.hpp"
-#include "troupe/runtime/server_desk.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::users_code_test {

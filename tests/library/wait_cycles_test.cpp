@@ -39,7 +39,7 @@ class drawn_trainer final : public runtime::waiting_trainer {
       : waits_(waits), rank_(rank), mail_(mail) {}
 
   std::optional<runtime::trainer_wait> waits_now() const override {
-    runtime::trainer_wait made{{.rank = rank_, .members = {}, .words = "trainer " + std::to_string(rank_)}, {}};
+    runtime::trainer_wait made{{.rank = rank_, .members = {}, .text = "trainer " + std::to_string(rank_)}, {}};
     for (std::uint32_t other = 0; other < waits_.size(); ++other)
       if (waits_[rank_][other]) made.on.push_back(other);
     if (made.on.empty()) return {};
@@ -50,7 +50,7 @@ class drawn_trainer final : public runtime::waiting_trainer {
     mail_.push_back({to, {{}, rank_, number, std::move(path)}});
   }
   void look_after(std::chrono::milliseconds /*delay*/) override {}
-  void waits_for_ever(const std::string& words) override { found = words; }
+  void waits_for_ever(const std::string& text) override { found = text; }
 
   std::string found;
 
@@ -117,7 +117,7 @@ TEST(WaitCycles, AreToldFromTheLowestRankOn) {
   runtime::wait_cycles search(one, 1, 3);
   std::vector<msg::peer_wait> path;
   for (const std::uint32_t rank : {1U, 0U, 2U})
-    path.push_back({.rank = rank, .members = {}, .words = "trainer " + std::to_string(rank)});
+    path.push_back({.rank = rank, .members = {}, .text = "trainer " + std::to_string(rank)});
   EXPECT_TRUE(search.take(2, {{}, 2, 1, path}));
   EXPECT_EQ(one.found,
             "trainers wait for each other, and none of them can continue: trainer 0; trainer 2; trainer 1; all "
@@ -129,8 +129,8 @@ TEST(WaitCycles, AreNotLookedForByProbesThatNoTrainerSends) {
   std::vector<probe_under_way> mail;
   drawn_trainer one(waits, 0, mail);
   runtime::wait_cycles search(one, 0, 2);
-  const msg::peer_wait of_1{.rank = 1, .members = {}, .words = ""};
-  const msg::peer_wait of_2{.rank = 2, .members = {}, .words = ""};
+  const msg::peer_wait of_1{.rank = 1, .members = {}, .text = ""};
+  const msg::peer_wait of_2{.rank = 2, .members = {}, .text = ""};
   EXPECT_FALSE(search.take(1, {{}, 1, 1, {}}));
   EXPECT_FALSE(search.take(1, {{}, 1, 1, {of_2}}));
   EXPECT_FALSE(search.take(1, {{}, 1, 1, {of_2, of_1}})) << "there is no trainer 2";
@@ -184,9 +184,9 @@ void expect_told(mistake what, const std::string& first, const std::string& seco
   const std::string told = test::error_of(2, miss_step, what, &lines);
   const std::string begin = "trainers wait for each other, and none of them can continue: ";
   const std::string end = "; all trainers call what belongs together, in the same order";
-  const auto with_place = [&](const std::string& words, int line) {
-    const std::size_t at = words.find('@');
-    return words.substr(0, at) + test::place_at(file, line) + words.substr(at + 1);
+  const auto with_place = [&](const std::string& text, int line) {
+    const std::size_t at = text.find('@');
+    return text.substr(0, at) + test::place_at(file, line) + text.substr(at + 1);
   };
   EXPECT_FINDS(told, begin + with_place(first, lines[0]) + "; " + with_place(second, lines[1]) + end);
 }

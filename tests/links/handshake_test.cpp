@@ -21,22 +21,22 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 class HandshakeTest : public LinkStage {
  protected:
-  /// Connects to a server that sends `words` to its client and then ends; returns the connector's error.
-  fault fault_of_server_saying(std::span<const std::byte> words) {
+  /// Connects to a server that sends `text` to its client and then ends; returns the connector's error.
+  fault fault_of_server_saying(std::span<const std::byte> text) {
     raw_server server;
     raw_socket peer(-1);
     const auto outcome = dial(server.address(), ours);
     EXPECT_TRUE(wait([&] { return server.accept(peer); }));
-    peer.say(words);
+    peer.say(text);
     EXPECT_TRUE(wait([&] { return outcome->has_value(); }));
     EXPECT_FALSE(**outcome);
     return (*outcome)->error();
   }
 
-  /// Sends `words` to a listener; returns the reason for its rejection.
-  fault fault_of_client_saying(std::span<const std::byte> words) {
+  /// Sends `text` to a listener; returns the reason for its rejection.
+  fault fault_of_client_saying(std::span<const std::byte> text) {
     raw_socket client = raw_socket::to(listen(ours));
-    client.say(words);
+    client.say(text);
     EXPECT_TRUE(wait([&] { return rejected.size() == 1; }));
     EXPECT_TRUE(wait([&] { return !client.hear(); }));
     return rejected.front();
@@ -85,10 +85,10 @@ TEST_F(HandshakeTest, AWrongTokenIsToldOnBothSidesAndShownOnNone) {
 }
 
 TEST_F(HandshakeTest, AnAcceptorThatDoesNotKnowTheTokenIsNotBelieved) {
-  auto words = prologue_of_version(4);
-  words.push_back(std::byte{1});
-  words.resize(words.size() + 32);  // a proof of zeros
-  const auto fault = fault_of_server_saying(words);
+  auto text = prologue_of_version(4);
+  text.push_back(std::byte{1});
+  text.resize(text.size() + 32);  // a proof of zeros
+  const auto fault = fault_of_server_saying(text);
   EXPECT_EQ(fault.kind, fault_kind::not_trusted);
   EXPECT_TRUE(has(fault.message, "has another token")) << fault.message;
 }
@@ -224,14 +224,14 @@ TEST_F(HandshakeTest, ConnectionsThatOneAddressKeepsComingPushOutNoneOfAnother) 
 
 TEST_F(HandshakeTest, WhoSpeaksAByteAtATimeIsEndedInTime) {
   raw_socket slow = raw_socket::to(listen(ours, {.time = std::chrono::milliseconds(200)}));
-  const auto words = prologue_of_version(4);
+  const auto text = prologue_of_version(4);
   std::size_t said = 0;
   boost::asio::steady_timer pace(io);
   const std::function<void()> say_next = [&] {
     pace.expires_after(std::chrono::milliseconds(20));
     pace.async_wait([&](const boost::system::error_code& error) {
-      if (error || said == words.size()) return;
-      slow.say(std::span(words).subspan(said++, 1));
+      if (error || said == text.size()) return;
+      slow.say(std::span(text).subspan(said++, 1));
       say_next();
     });
   };
@@ -239,7 +239,7 @@ TEST_F(HandshakeTest, WhoSpeaksAByteAtATimeIsEndedInTime) {
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
   EXPECT_TRUE(has(rejected[0].message, "did not finish the handshake within 0.2 s")) << rejected[0].message;
   EXPECT_GT(said, 0U);
-  EXPECT_LT(said, words.size());
+  EXPECT_LT(said, text.size());
   ASSERT_TRUE(wait([&] { return !slow.hear(); }));
 }
 
@@ -282,7 +282,7 @@ TEST_F(HandshakeTest, AListenerLetsPeersInAtEachOfItsAddresses) {
     EXPECT_EQ(made->remote_address(), where);
   }
   EXPECT_TRUE(wait([&] { return accepted.size() == 2; }));
-  EXPECT_EQ(words_of((*both)->addresses()),
+  EXPECT_EQ(description_of((*both)->addresses()),
             to_string((*both)->addresses()[0]) + " and " + to_string((*both)->addresses()[1]));
 }
 

@@ -77,10 +77,10 @@ TEST_F(LivenessTest, AConnectionThatIsCutOffWasReset) {
 
 TEST_F(LivenessTest, GoodbyeIsNoFaultAndWhatFollowsIsIgnored) {
   EXPECT_EQ(fault_after([&] {
-              auto words = frame_of(2, "before");
-              append(words, frame_of(goodbye_kind, ""));
-              append(words, frame_of(2, "after"));
-              peer.say(words);
+              auto text = frame_of(2, "before");
+              append(text, frame_of(goodbye_kind, ""));
+              append(text, frame_of(2, "after"));
+              peer.say(text);
             }),
             "goodbye");
   ASSERT_EQ(end->frames.size(), 1U);
@@ -95,9 +95,9 @@ TEST_F(LivenessTest, AHeaderThatAnnouncesTooMuchEndsTheLinkBeforeAnythingIsAlloc
 }
 
 TEST_F(LivenessTest, AFlippedBitEndsTheLink) {
-  auto words = frame_of(2, std::string(200'000, 'x'));
-  words[100'000] ^= std::byte{1};
-  const std::string fault = fault_after([&] { peer.say(words); });
+  auto text = frame_of(2, std::string(200'000, 'x'));
+  text[100'000] ^= std::byte{1};
+  const std::string fault = fault_after([&] { peer.say(text); });
   EXPECT_EQ(fault, "a frame of 200000 bytes came damaged: its bytes do not match their digest");
   EXPECT_TRUE(end->frames.empty());
 }
@@ -207,7 +207,7 @@ TEST_F(LivenessTest, AFrameThatComesSlowlyIsASignOfLife) {
   start(*end);
   // Five times as long as the link would wait for a silent peer.
   constexpr std::size_t parts = 100;
-  const auto words = frame_of(2, std::string(parts * 1000 - frame_header_bytes, 'x'));
+  const auto text = frame_of(2, std::string(parts * 1000 - frame_header_bytes, 'x'));
   boost::asio::steady_timer pace(io);
   std::size_t said = 0;
   const std::function<void()> say_next = [&] {
@@ -215,7 +215,7 @@ TEST_F(LivenessTest, AFrameThatComesSlowlyIsASignOfLife) {
     pace.async_wait([&](const boost::system::error_code& error) {
       if (error) return;
       peer.hear();
-      peer.say(std::span(words).subspan(said * 1000, 1000));
+      peer.say(std::span(text).subspan(said * 1000, 1000));
       if (++said < parts) say_next();
     });
   };

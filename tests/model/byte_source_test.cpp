@@ -14,8 +14,8 @@
 namespace troupe::model::byte_source_test {
 namespace {
 
-// The file's whole text, read in pieces of `room` bytes.
-result<std::string> text_of(const std::string& path, std::size_t room = 1000) {
+// The file's whole text, read in pieces of `capacity` bytes.
+result<std::string> text_of(const std::string& path, std::size_t capacity = 1000) {
   const auto file = open_data_file(path);
   if (!file) return tl::unexpected(file.error());
   const auto how = compression_of(**file);
@@ -23,8 +23,8 @@ result<std::string> text_of(const std::string& path, std::size_t room = 1000) {
   const auto source = open_source(*file, *how, 0);
   std::string text;
   for (;;) {
-    std::string piece(room, '\0');
-    const auto got = source->read(piece.data(), room);
+    std::string piece(capacity, '\0');
+    const auto got = source->read(piece.data(), capacity);
     if (!got) return tl::unexpected(got.error());
     if (*got == 0) return text;
     text += piece.substr(0, *got);
@@ -69,8 +69,8 @@ TEST(ByteSource, PlainGzipAndZstdAreToldByTheirBytes) {
   const std::string text = sample_text(50'000);
   for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
     const temporary_file file(bytes);
-    for (const std::size_t room : {std::size_t{1000}, std::size_t{1} << 20, std::size_t{1} << 24}) {
-      const auto got = text_of(file.path(), room);
+    for (const std::size_t capacity : {std::size_t{1000}, std::size_t{1} << 20, std::size_t{1} << 24}) {
+      const auto got = text_of(file.path(), capacity);
       ASSERT_TRUE(got.has_value()) << got.error().message;
       EXPECT_TRUE(*got == text);
     }
@@ -94,8 +94,8 @@ TEST(ByteSource, SeveralMembersAndFramesFollowEachOther) {
   for (const std::string& bytes : {gzip(a) + gzip("") + gzip(b), zstd(a) + skippable + zstd("") + zstd(b),
                                    skippable + zstd(a + b), gzip(a + b) + gzip("")}) {
     const temporary_file file(bytes);
-    for (const std::size_t room : {1U, 4096U}) {
-      const auto got = text_of(file.path(), room);
+    for (const std::size_t capacity : {1U, 4096U}) {
+      const auto got = text_of(file.path(), capacity);
       ASSERT_TRUE(got.has_value()) << got.error().message;
       EXPECT_TRUE(*got == a + b);
     }

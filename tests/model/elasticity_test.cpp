@@ -107,8 +107,8 @@ TEST(Elasticity, RefusesWhatItCannotBe) {
       {{{"memberships", "0:2"}}, "--memberships 0:2: is for jobs with --elastic MIN:MAX"},
       {{{"data", "tutorial"}, {"elastic", "1:4"}}, "tutorial has no such setting"},
   };
-  for (const auto& [given, words] : wrong)
-    EXPECT_NE(elastic_refusal(given).find(words), std::string::npos) << elastic_refusal(given) << "\n" << words;
+  for (const auto& [given, text] : wrong)
+    EXPECT_NE(elastic_refusal(given).find(text), std::string::npos) << elastic_refusal(given) << "\n" << text;
 }
 
 TEST(Elasticity, AddsUpWhatOtherRanksHaveCounted) {

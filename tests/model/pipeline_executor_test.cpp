@@ -173,9 +173,9 @@ TEST(PipelineExecutor, HasTheSameOrderAndWindowWheneverWhatComes) {
             const std::uint32_t window = window_of(schedule, s, stages, count);
             EXPECT_EQ(one.passed, order_of(window, count)) << stages << " stages, stage " << s << ", seed " << seed;
             EXPECT_TRUE(one.order.is_resting());
-            EXPECT_EQ(one.order.alive(), 0U);
+            EXPECT_EQ(one.order.in_flight(), 0U);
             EXPECT_EQ(one.order.max_in_flight(), std::min(window, count));
-            EXPECT_EQ(alive_max(one.order.place(), count), std::min(window, count));
+            EXPECT_EQ(in_flight_max(one.order.place(), count), std::min(window, count));
           }
         }
 }

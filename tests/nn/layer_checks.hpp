@@ -83,7 +83,7 @@ struct device_passes {
       kernels::assign<float>(on, from, there);
       return there;
     };
-    const auto room = [&](std::size_t count) { return put(std::vector<float>(count, nan_float)); };
+    const auto buffer = [&](std::size_t count) { return put(std::vector<float>(count, nan_float)); };
     const auto get = [&](const numbers& from) {
       std::vector<float> here(from.size());
       on.download(from.data(), here.data(), here.size() * sizeof(float));
@@ -91,8 +91,8 @@ struct device_passes {
       return here;
     };
     const numbers x = put(like.x), parameters = put(like.parameters), buffers = put(like.buffers.get()),
-                  output = room(grad_y.size()), saved = room(like.what.saved(like.in, on)), grad_there = put(grad_y),
-                  grad_x = room(like.x.size()), grads = room(like.parameters.size());
+                  output = buffer(grad_y.size()), saved = buffer(like.what.saved(like.in, on)),
+                  grad_there = put(grad_y), grad_x = buffer(like.x.size()), grads = buffer(like.parameters.size());
     pass how = {.stream = on, .training = true, .key = like.how.key};
     const pass_numbers all{.parameters = {parameters.data(), like.parameter_list},
                            .buffers = {buffers.data(), like.buffer_list},

@@ -63,8 +63,8 @@ class SequentialGpu : public kernels::test::stream_test<kernels::test::on_cuda> 
             put(initial_numbers(network, seed).parameters),
             put(random.numbers(batch * widths.front())),
             put(random.numbers(batch * widths.back())),
-            room<float>(batch * widths.front()),
-            room<float>(count_of(tensors))};
+            buffer<float>(batch * widths.front()),
+            buffer<float>(count_of(tensors))};
   }
 
   std::vector<float> got(kernels::stream& on, const float* from, std::size_t count) {
@@ -77,8 +77,8 @@ class SequentialGpu : public kernels::test::stream_test<kernels::test::on_cuda> 
     const std::size_t layers = t.widths.size() - 1;
     std::vector<device_array<float>> outputs, grads;
     for (std::size_t i = 0; i < layers; ++i) {
-      outputs.push_back(room<float>(batch * t.widths[i + 1]));
-      grads.push_back(room<float>(batch * t.widths[i + 1]));
+      outputs.push_back(buffer<float>(batch * t.widths[i + 1]));
+      grads.push_back(buffer<float>(batch * t.widths[i + 1]));
     }
     const auto input_of = [&](std::size_t i) { return i > 0 ? outputs[i - 1].data() : t.x.data(); };
     const auto has_relu = [&](std::size_t i) { return i + 1 < layers; };

@@ -180,8 +180,8 @@ TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
   constexpr std::uint64_t window = 64 << 10;
   constexpr std::size_t each = 8 << 10;
   constexpr std::size_t count = 40;
-  std::promise<void> go_on;
-  auto allowed = go_on.get_future().share();
+  std::promise<void> proceed;
+  auto allowed = proceed.get_future().share();
   std::promise<void> all_came;
   std::vector<std::uint64_t> steps;
   const auto whom = link_to({five_rows,
@@ -196,7 +196,7 @@ TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
   for (std::uint64_t step = 1; step <= count; ++step) caf::anon_send(whom, some_gradient(step, each));
   // A frame is slightly longer than its numbers.
   EXPECT_EQ(here_->waiting_for_credit(), count - window / each + 1);
-  go_on.set_value();
+  proceed.set_value();
   ASSERT_EQ(all_came.get_future().wait_for(timeout), std::future_status::ready);
   EXPECT_EQ(here_->waiting_for_credit(), 0u);
   for (std::uint64_t step = 1; step <= count; ++step) EXPECT_EQ(steps[step - 1], step);
@@ -216,9 +216,9 @@ TEST_F(DataLink, AMessageLongerThanTheWindowGoesAllTheSame) {
 
 void expect_too_long(const caf::error& error, const std::string& what) {
   EXPECT_EQ(error, protocol::errc::bad_input) << protocol::describe(error);
-  const std::string words = protocol::describe(error);
-  EXPECT_EQ(words.find(what + " has "), 0u) << words;
-  EXPECT_NE(words.find(" bytes, the limit is 1000; try smaller batches (--batch-size)"), std::string::npos) << words;
+  const std::string text = protocol::describe(error);
+  EXPECT_EQ(text.find(what + " has "), 0u) << text;
+  EXPECT_NE(text.find(" bytes, the limit is 1000; try smaller batches (--batch-size)"), std::string::npos) << text;
 }
 
 TEST_F(DataLink, ARequestThatIsTooLongIsRefusedAndTheLinkGoesOn) {

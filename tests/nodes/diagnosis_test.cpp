@@ -68,7 +68,7 @@ TEST(Diagnosis, NamesAStoppedProcessWithoutAskingAnybody) {
   auto made = value_of(diagnosis::begin(*recorder, "step 4 of trainer 0 takes longer than 2 s"));
   EXPECT_TRUE(made.has_all(2));
   EXPECT_FALSE(made.has_all(3)) << "one is on another host";
-  const auto verdict = value_of(made.judge(true));
+  const auto verdict = value_of(made.conclude(true));
   const std::string pid = std::to_string(server.pid());
   EXPECT_EQ(verdict, "server 0 (pid " + pid + ") is stopped by a signal or a debugger; 'kill -CONT " + pid +
                          "' lets it continue");

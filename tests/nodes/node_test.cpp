@@ -58,10 +58,10 @@ class Node : public actors::stage {
 TEST_F(Node, ServersThatCannotWriteWhereTheRunSavesRefuseIt) {
   const auto answer = answer_about("/nowhere/step-1", false);
   EXPECT_EQ(answer->error, protocol::errc::bad_input);
-  const std::string words = protocol::describe(answer->error);
-  EXPECT_EQ(words.find("server 1 (host b, pid 12) cannot write where the run saves: /nowhere/step-1/"), 0u) << words;
-  EXPECT_NE(words.find("No such file or directory"), std::string::npos) << words;
-  EXPECT_NE(words.find("--save"), std::string::npos) << words;
+  const std::string text = protocol::describe(answer->error);
+  EXPECT_EQ(text.find("server 1 (host b, pid 12) cannot write where the run saves: /nowhere/step-1/"), 0u) << text;
+  EXPECT_NE(text.find("No such file or directory"), std::string::npos) << text;
+  EXPECT_NE(text.find("--save"), std::string::npos) << text;
 }
 
 TEST_F(Node, ServersLeaveNothingWhereTheyHaveTriedToWrite) {

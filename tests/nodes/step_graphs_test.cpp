@@ -129,16 +129,16 @@ class StepGraphRunsGpu : public needs_device {
   }
 
   void expect_the_same(const settings& more) {
-    const std::string words = testing::PrintToString(more);
+    const std::string text = testing::PrintToString(more);
     const auto direct_calls = [] { return emulated_cuda::counts_now().value_or(counts_so_far()).direct_calls; };
     const std::uint64_t before = direct_calls();
     const outcome plain = run(more, false);
     const std::uint64_t between = direct_calls();
-    EXPECT_EQ(run(more, true), plain) << words;
-    EXPECT_EQ(plain.error, "") << words;
+    EXPECT_EQ(run(more, true), plain) << text;
+    EXPECT_EQ(plain.error, "") << text;
     EXPECT_FALSE(plain.losses.empty());
     if (emulated_cuda::counts_now()) {
-      EXPECT_LT(direct_calls() - between, between - before) << words << ": no step was a graph";
+      EXPECT_LT(direct_calls() - between, between - before) << text << ": no step was a graph";
     }
   }
 
@@ -251,19 +251,19 @@ TEST_F(StepGraphRunsGpu, AskForOneLaunchAStep) {
     ASSERT_EQ(made.error, "");
     const counts_so_far from = counts.at(first);
     const counts_so_far to = counts.at(last);
-    const std::string words = testing::PrintToString(how);
-    EXPECT_EQ(to.graphs - from.graphs, last - first) << words;
-    EXPECT_EQ(to.direct_calls - from.direct_calls, 0U) << words;
-    EXPECT_EQ(to.waits - from.waits, last - first) << words;
-    EXPECT_EQ(to.graphs_ahead - from.graphs_ahead, last - first) << words << ": a graph is always under way";
-    EXPECT_EQ(to.graphs_made - from.graphs_made, 0U) << words << ": the graphs of all steps are alike";
+    const std::string text = testing::PrintToString(how);
+    EXPECT_EQ(to.graphs - from.graphs, last - first) << text;
+    EXPECT_EQ(to.direct_calls - from.direct_calls, 0U) << text;
+    EXPECT_EQ(to.waits - from.waits, last - first) << text;
+    EXPECT_EQ(to.graphs_ahead - from.graphs_ahead, last - first) << text << ": a graph is always under way";
+    EXPECT_EQ(to.graphs_made - from.graphs_made, 0U) << text << ": the graphs of all steps are alike";
   }
 }
 
 TEST_F(StepGraphRunsGpu, AreRefusedWhereTheHostNeedsNumbersWithinAStep) {
   const auto refusal = [this](const settings& how) { return run(how, true).error; };
-  const auto says = [](const std::string& text, const char* words) {
-    return text.starts_with("--step-graph on: ") && text.find(words) != std::string::npos;
+  const auto says = [](const std::string& text, const char* text) {
+    return text.starts_with("--step-graph on: ") && text.find(text) != std::string::npos;
   };
   EXPECT_PRED2(says, refusal({{"trainers", "2"}}), "--trainers 1");
   EXPECT_PRED2(says, refusal({{"servers", "2"}}), "--servers 1");

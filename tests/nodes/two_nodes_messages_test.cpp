@@ -128,16 +128,16 @@ TEST_F(TwoNodesMessages, AMessageOf24MebibytesAndOneOf20000PartsArriveWhole) {
 TEST_F(TwoNodesMessages, EveryRefusalArrivesWithItsCodeAndItsWords) {
   const auto refuses = across(there_.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](const msg::give_up& asked) -> caf::result<msg::committed> {
-      return protocol::make_failure(static_cast<protocol::errc>(asked.head.step), asked.words);
+      return protocol::make_failure(static_cast<protocol::errc>(asked.head.step), asked.text);
     }};
   }));
-  for (const std::string& words :
+  for (const std::string& text :
        {std::string(), std::string("table 2: \"käse\"\n{} of 5 % is\tno row"), std::string(100'000, 'x')}) {
     for (std::uint8_t code = 1; code <= static_cast<std::uint8_t>(protocol::errc::malformed); ++code) {
-      const auto answer = here_.ask<msg::committed>(refuses, msg::give_up{{1, code, 9, 0, 1, 0}, words});
+      const auto answer = here_.ask<msg::committed>(refuses, msg::give_up{{1, code, 9, 0, 1, 0}, text});
       run();
       EXPECT_EQ(answer->error, static_cast<protocol::errc>(code));
-      EXPECT_EQ(protocol::describe(answer->error), words);
+      EXPECT_EQ(protocol::describe(answer->error), text);
       EXPECT_EQ(protocol::is_secondary(answer->error),
                 static_cast<protocol::errc>(code) == protocol::errc::peer_failed);
     }
@@ -147,7 +147,7 @@ TEST_F(TwoNodesMessages, EveryRefusalArrivesWithItsCodeAndItsWords) {
 TEST_F(TwoNodesMessages, WhyAnActorHasEndedIsToldToWhoWatchesItFromTheOtherNode) {
   const auto ends = across(there_.spawn([](caf::event_based_actor* self) -> caf::behavior {
     return {[self](const msg::give_up& order) {
-      self->quit(protocol::make_failure(protocol::errc::not_finite, order.words));
+      self->quit(protocol::make_failure(protocol::errc::not_finite, order.text));
     }};
   }));
   const auto reason = here_.watch(ends);

@@ -367,8 +367,8 @@ TEST_F(TwoNodesRun, ARunThatLosesAServerEndsNamingItWhereverItIs) {
     here_.scheduler().advance_time(std::chrono::seconds(1));
     run();
     EXPECT_EQ(answer_->error, protocol::errc::peer_failed) << part;
-    const std::string words = protocol::describe(answer_->error);
-    EXPECT_TRUE(words.starts_with("server 1, step ") && words.ends_with(": its connection was lost")) << words;
+    const std::string text = protocol::describe(answer_->error);
+    EXPECT_TRUE(text.starts_with("server 1, step ") && text.ends_with(": its connection was lost")) << text;
     EXPECT_TRUE(all_over(ends_here_)) << part;
     connect();
   }

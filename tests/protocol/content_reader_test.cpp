@@ -44,7 +44,8 @@ class ContentReader : public testing::Test {
       shorter.fields.resize(shorter.fields.size() - (traits_v<Message>.added > 0 ? 2 : 1));
       EXPECT_FALSE(read_content_into(shorter, made));
     }
-    if constexpr (traits_v<Message>.added > traits_v<Message>.untold) {  // the content that an older version recorded
+    if constexpr (traits_v<Message>.added >
+                  traits_v<Message>.unrecorded) {  // the content that an older version recorded
       Message sample = samples_.at(caf::type_id_v<Message>).template get_as<Message>(0);
       trace::content older;
       content_writer writer(older, true);

@@ -40,7 +40,7 @@ constexpr std::size_t undescribed = count_of_fields<T>() - boost::mp11::mp_size<
 TEST(Describe, NoFieldIsForgotten) {
   [&]<class... T>(boost::mp11::mp_list<T...>) {
     const auto check = []<class One>(std::type_identity<One>) {
-      // Its `room` on a device never leaves the process.
+      // Its `destination` on a device never leaves the process.
       constexpr std::size_t stays = std::is_same_v<One, msg::bag_lookup> ? 1 : 0;
       if constexpr (described<One>) {
         EXPECT_EQ(undescribed<One>, stays) << message_name_v<One>;

@@ -33,7 +33,7 @@ result<actors::run_checkpoints> leader::open_checkpoints() {
   std::optional<model::resume_point> from;
   if (const auto steps = model::checkpoint_steps(folder); steps && !steps->empty()) {
     TROUPE_TRY(found, model::newest_whole_checkpoint(folder));
-    for (const std::string& line : found.warnings) where_.tell(line);
+    for (const std::string& line : found.warnings) where_.report(line);
     made.from = std::make_shared<const model::checkpoint>(found.what);
     from = std::move(found);
   }
@@ -49,11 +49,11 @@ result<actors::run_checkpoints> leader::open_checkpoints() {
 
 actors::run_observer leader::observer() {
   actors::run_observer all;
-  all.on_note = [this](const std::string& line) { where_.tell(line); };
+  all.on_note = [this](const std::string& line) { where_.report(line); };
   all.on_epoch = [this](const actors::epoch_summary& one) { where_.epochs_.push_back(one); };
   all.on_checkpoint = [this](const actors::checkpoint_summary& one) {
-    where_.tell(fmt::format("checkpoint of step {}{}", one.step,
-                            one.problem ? " failed: " + one.problem->message : std::string(" is saved")));
+    where_.report(fmt::format("checkpoint of step {}{}", one.step,
+                              one.problem ? " failed: " + one.problem->message : std::string(" is saved")));
     if (one.problem && !where_.disk().has_failed()) where_.failed("a checkpoint failed: " + one.problem->message);
     if (!one.problem) where_.newest_committed_ = std::max(where_.newest_committed_, one.step);
   };
@@ -82,15 +82,15 @@ void leader::begin_attempt() {
   auto checkpoints = open_checkpoints();
   if (!checkpoints) {
     if (!where_.disk().has_failed()) return where_.failed(checkpoints.error().message);
-    where_.tell("attempt put off: " + checkpoints.error().message);
+    where_.report("attempt put off: " + checkpoints.error().message);
     constexpr std::chrono::seconds pause{1};
     where_.events().after(pause, &process_, event_tag::attempt, [this] { begin_attempt(); });
     return;
   }
   const auto job = job_from(checkpoints->from ? checkpoints->from->manifest.step : 0);
   run_ = 1 + where_.events().random().below(std::uint64_t{1} << 53);
-  where_.tell(fmt::format("attempt {} is run {}, from step {}", attempt, run_,
-                          checkpoints->from ? checkpoints->from->manifest.step : 0));
+  where_.report(fmt::format("attempt {} is run {}, from step {}", attempt, run_,
+                            checkpoints->from ? checkpoints->from->manifest.step : 0));
   constexpr std::chrono::milliseconds request_timeout{20'000};
   actors::node_rules rules;
   rules.request_timeout = request_timeout;
@@ -119,7 +119,7 @@ void leader::begin_attempt() {
 void leader::attempt_ended(const msg::run_result& result) {
   if (result.goes_on_with > 0) {
     lost_ = fmt::format("{} trainers from step {} on", result.goes_on_with, result.steps);
-    where_.tell(lost_);
+    where_.report(lost_);
     where_.events().after(sim_duration(0), &process_, event_tag::attempt, [this] { begin_next(); });
     return;
   }
@@ -134,7 +134,7 @@ void leader::attempt_ended(const msg::run_result& result) {
 
 void leader::attempt_failed(const caf::error& why) {
   lost_ = protocol::describe(why);
-  where_.tell("the attempt has failed: " + lost_);
+  where_.report("the attempt has failed: " + lost_);
   // A full disk may have room later.
   const bool by_disk = why == protocol::errc::bad_input && where_.disk().has_failed();
   if (!by_disk && !may_succeed_again(why)) return where_.failed("an attempt ended by " + caf::to_string(why));

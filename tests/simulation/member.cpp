@@ -79,13 +79,13 @@ void member::joined(const std::shared_ptr<sim_link>& wire, std::uint64_t run, co
                           [this, part, how = std::move(how)] { over(part, how); });
   };
   node_ = process_.system().spawn(nodes::node, std::move(needs));
-  where_.tell(fmt::format("{} joins run {}", process_.name(), run));
+  where_.report(fmt::format("{} joins run {}", process_.name(), run));
 }
 
 void member::over(std::uint64_t part, const nodes::node_end& end) {
   if (part != part_) return;
   leave();
-  where_.tell(
+  where_.report(
       fmt::format("{} is out of the run: {}", process_.name(), end.how ? "it is done" : end.how.error().message));
   const sim_time now = where_.events().now();
   if (end.rejoin_within.count() > 0) rejoin_until_ = now + end.rejoin_within;

@@ -90,7 +90,7 @@ fault_plan draw_fault(model::random_sequence& random, std::uint64_t steps, std::
 
 std::string describe(const fault_plan& one, std::uint32_t servers) {
   const std::string who = place_name(one.place, servers);
-  const auto words = [&]() -> std::string {
+  const auto args = [&]() -> std::string {
     switch (one.what) {
       case fault_plan::kind::kill:
         return fmt::format("{} is killed", who);
@@ -109,7 +109,7 @@ std::string describe(const fault_plan& one, std::uint32_t servers) {
     }
     return "the power is cut";
   };
-  return fmt::format("step {}: {}", one.at, words());
+  return fmt::format("step {}: {}", one.at, args());
 }
 
 std::size_t job_count() { return jobs().size(); }

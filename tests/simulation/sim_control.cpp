@@ -48,7 +48,7 @@ void sim_control::start(std::function<void(const fault*)> on_end) {
                     [me = weak_from_this()](const fault* why) {
                       const auto self = me.lock();
                       if (!self) return;
-                      if (const auto tell = std::exchange(self->on_end_, nullptr)) tell(why);
+                      if (const auto report = std::exchange(self->on_end_, nullptr)) report(why);
                       self->ended();  // after our own report, like a tunnel
                     }});
 }
@@ -95,7 +95,7 @@ bool sim_control::forward(caf::actor_id to, const caf::strong_actor_ptr& sender,
   return true;
 }
 
-void sim_control::tell_end(caf::actor_id whose, const caf::error& why) {
+void sim_control::announce_end(caf::actor_id whose, const caf::error& why) {
   caf::byte_buffer bytes;
   caf::binary_serializer sink(&unit_, bytes);
   auto reason = why;
@@ -133,9 +133,9 @@ void sim_control::take_message(caf::binary_deserializer& source) {
 /// The other process now has a proxy of `whom`, and gets a message when that ends.
 void sim_control::watch(caf::actor_id whom) {
   const auto target = system_.registry().get(whom);
-  if (!target) return tell_end(whom, caf::make_error(caf::exit_reason::unknown));
+  if (!target) return announce_end(whom, caf::make_error(caf::exit_reason::unknown));
   target->get()->attach_functor([me = weak_from_this(), whom](const caf::error& why) {
-    if (const auto self = me.lock(); self && !self->is_over_) self->tell_end(whom, why);
+    if (const auto self = me.lock(); self && !self->is_over_) self->announce_end(whom, why);
   });
 }
 

@@ -34,7 +34,7 @@ class sim_control final : public std::enable_shared_from_this<sim_control>, caf:
 
   /// Returns false if the connection has ended.
   bool forward(caf::actor_id to, const caf::strong_actor_ptr& sender, caf::message_id id, const caf::message& content);
-  void tell_end(caf::actor_id whose, const caf::error& why);
+  void announce_end(caf::actor_id whose, const caf::error& why);
 
  private:
   enum frame_kind : std::uint8_t { message_kind = links::link::first_user_kind, watch_kind, end_kind };

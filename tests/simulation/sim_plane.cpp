@@ -63,7 +63,7 @@ void sim_plane::dial(std::uint32_t node, sim_time give_up) {
                        mine = rules_.about_me()](const std::shared_ptr<sim_link>& wire) -> result<void> {
     const auto host = where->planes()[address].lock();
     if (!host || !host->is_listening()) return failure(fault_kind::unreachable, "no process listens there");
-    if (const auto reply = host->judge(mine); !reply) return failure(fault_kind::refused, reply.error().message);
+    if (const auto reply = host->check_hello(mine); !reply) return failure(fault_kind::refused, reply.error().message);
     host->accept(mine, wire);
     return {};
   };
@@ -114,7 +114,7 @@ void sim_plane::settle_if_complete() {
 }
 
 void sim_plane::settle(const std::string& problem) {
-  if (const auto tell = std::exchange(on_settled_, nullptr)) tell(problem);
+  if (const auto report = std::exchange(on_settled_, nullptr)) report(problem);
 }
 
 nodes::data_link_ptr sim_plane::link_to(std::uint32_t node) const {

@@ -53,11 +53,11 @@ TEST(Simulation, WithoutFaultsIsAnOrdinaryRun) {
     std::vector<actors::epoch_summary> epochs;
     const auto done = ordinary_run(without_faults(job, 1).job, epochs);
     ASSERT_TRUE(done) << done.error().message;
-    const told_run ordinary{.digest = done->weights_digest,
-                            .steps = done->steps,
-                            .samples = done->samples,
-                            .figures = done->figures,
-                            .epochs = std::move(epochs)};
+    const reported_run ordinary{.digest = done->weights_digest,
+                                .steps = done->steps,
+                                .samples = done->samples,
+                                .figures = done->figures,
+                                .epochs = std::move(epochs)};
     EXPECT_EQ(difference(ordinary, known().of(job)), "") << "job " << job;
   }
 }

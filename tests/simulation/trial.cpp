@@ -50,7 +50,7 @@ std::string difference_of(const model::epoch_figures& a, const model::epoch_figu
 
 /// The losses of an epoch count from the attempt's beginning.
 std::string difference_of(const actors::epoch_summary& reference, const actors::epoch_summary& told) {
-  if (const auto words = difference_of(reference.figures, told.figures); !words.empty()) return words;
+  if (const auto args = difference_of(reference.figures, told.figures); !args.empty()) return args;
   if (told.steps != reference.steps || told.step != reference.step)
     return fmt::format("it has {} steps and ends at step {}, not {} and {}", told.steps, told.step, reference.steps,
                        reference.step);
@@ -78,22 +78,22 @@ references::references() {
   }
 }
 
-std::string difference(const told_run& reference, const told_run& told) {
+std::string difference(const reported_run& reference, const reported_run& told) {
   if (told.digest != reference.digest)
     return fmt::format("the weights' digest is {}, not {}", told.digest, reference.digest);
   if (told.steps != reference.steps) return fmt::format("the run has {} steps, not {}", told.steps, reference.steps);
   if (told.samples != reference.samples)
     return fmt::format("the run has {} samples, not {}", told.samples, reference.samples);
-  if (const auto words = difference_of(reference.figures, told.figures); !words.empty()) return "at the end " + words;
+  if (const auto args = difference_of(reference.figures, told.figures); !args.empty()) return "at the end " + args;
   for (const actors::epoch_summary& whole : reference.epochs) {
-    bool is_told = false;
+    bool is_reported = false;
     for (const actors::epoch_summary& one : told.epochs) {
       if (one.epoch != whole.epoch) continue;
-      is_told = true;
-      if (const auto words = difference_of(whole, one); !words.empty())
-        return fmt::format("epoch {}: {}", one.epoch, words);
+      is_reported = true;
+      if (const auto args = difference_of(whole, one); !args.empty())
+        return fmt::format("epoch {}: {}", one.epoch, args);
     }
-    if (!is_told) return fmt::format("epoch {} was never told", whole.epoch);
+    if (!is_reported) return fmt::format("epoch {} was never told", whole.epoch);
   }
   return {};
 }

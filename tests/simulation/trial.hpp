@@ -18,17 +18,17 @@ class references {
   /// Simulates them.
   references();
 
-  const told_run& of(std::size_t job) const { return told_.at(job); }
+  const reported_run& of(std::size_t job) const { return told_.at(job); }
   /// The number of simulation steps of each.
   const std::vector<std::uint64_t>& steps() const { return steps_; }
 
  private:
-  std::vector<told_run> told_;
+  std::vector<reported_run> told_;
   std::vector<std::uint64_t> steps_;
 };
 
 /// Returns how a run differs from the undisturbed one; empty if nothing important differs.
-std::string difference(const told_run& reference, const told_run& told);
+std::string difference(const reported_run& reference, const reported_run& told);
 
 struct trial {
   std::string problem;  ///< empty: success

@@ -34,11 +34,11 @@ world::~world() {
   former_leaders_.clear();
 }
 
-void world::tell(const std::string& words) {
+void world::report(const std::string& args) {
   if (tells_)
     std::fprintf(stderr, "%9.3f ms, step %llu: %s\n",
                  static_cast<double>(events_.now().time_since_epoch().count() - 3'600'000'000'000) / 1e6,
-                 static_cast<unsigned long long>(events_.steps()), words.c_str());
+                 static_cast<unsigned long long>(events_.steps()), args.c_str());
 }
 
 void world::begun() {
@@ -46,15 +46,15 @@ void world::begun() {
   late_attempts_ = events_.now() > last_fault_ ? late_attempts_ + 1 : 0;
 }
 
-void world::finished(told_run told) {
-  tell("the run has ended");
+void world::finished(reported_run told) {
+  report("the run has ended");
   if (told_ || !problem_.empty()) return;
   told_ = std::move(told);
   told_->epochs = epochs_;
 }
 
 void world::failed(const std::string& why) {
-  tell("failed: " + why);
+  report("failed: " + why);
   if (problem_.empty()) problem_ = why;
 }
 
@@ -111,7 +111,7 @@ void world::fill(place_number place) {
   members_.push_back(std::make_unique<member>(*this, next_process_++, place));
   member* const made = members_.back().get();
   at_place_[place] = made;
-  tell(fmt::format("{} starts", made->process().name()));
+  report(fmt::format("{} starts", made->process().name()));
   constexpr sim_duration least{1'000'000};
   constexpr sim_duration most{400'000'000};
   events_.after(events_.draw(least, most), &made->process(), event_tag::starting, [made] { made->join(); });
@@ -170,7 +170,7 @@ void world::exited(event_owner& one) {
 // -- faults -------------------------------------------------------------------------------
 
 void world::inflict(const fault_plan& one) {
-  tell(describe(one, what_.servers));
+  report(describe(one, what_.servers));
   last_fault_step_ = events_.steps();
   last_fault_ = std::max(last_fault_, events_.now());
   events_.note(static_cast<std::uint64_t>(event_tag::fault));
@@ -232,7 +232,7 @@ void world::stop(event_owner& whom, const fault_plan& how) {
 
 void world::wake(event_owner& whom) {
   if (!whom.is_stopped()) return;
-  tell(fmt::format("process {} wakes", whom.number()));
+  report(fmt::format("process {} wakes", whom.number()));
   std::erase_if(wake_at_, [&](const auto& one) { return one.first == &whom; });
   last_fault_ = std::max(last_fault_, events_.now());
   last_fault_step_ = events_.steps();

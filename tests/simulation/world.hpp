@@ -26,7 +26,7 @@ class leader;
 class member;
 
 /// The reports of a run.
-struct told_run {
+struct reported_run {
   std::string digest;
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
@@ -35,9 +35,9 @@ struct told_run {
 };
 
 struct outcome {
-  std::optional<told_run> told;  ///< null: the run did not end properly
-  std::string problem;           ///< the reason in that case
-  std::uint64_t steps = 0;       ///< of the simulation
+  std::optional<reported_run> told;  ///< null: the run did not end properly
+  std::string problem;               ///< the reason in that case
+  std::uint64_t steps = 0;           ///< of the simulation
   std::uint64_t fingerprint = 0;
   std::uint32_t attempts = 0;
   double seconds = 0;  ///< simulated
@@ -89,9 +89,9 @@ class world {
 
   /// An attempt begins.
   void begun();
-  void finished(told_run told);
+  void finished(reported_run told);
   void failed(const std::string& why);
-  void tell(const std::string& words);
+  void report(const std::string& args);
 
  private:
   void lead();
@@ -124,7 +124,7 @@ class world {
   std::vector<std::pair<event_owner*, std::uint64_t>> wake_at_;  ///< the step of waking
   std::uint64_t last_fault_step_ = 0;
   sim_time last_fault_;
-  std::optional<told_run> told_;
+  std::optional<reported_run> told_;
   std::string problem_;
 
   friend class leader;

@@ -65,7 +65,7 @@ class actor_executor final : public executor {
     task_ = task_state::waits;
     std::move(coming).then([this, me = shared_from_this(), here](future<T> ready) {
       *here = std::move(ready);
-      task_ = task_state::goes_on;
+      task_ = task_state::continues;
       post_function([] {});  // the actor may be busy with something else
     });
     if (task_ == task_state::waits) stack_->leave();
@@ -78,7 +78,7 @@ class actor_executor final : public executor {
 
  private:
   /// Whether a task is suspended on the stack.
-  enum class task_state : std::uint8_t { none, waits, goes_on };
+  enum class task_state : std::uint8_t { none, waits, continues };
 
   /// Counts the executor as entered, for this object's lifetime.
   class counted_entry {

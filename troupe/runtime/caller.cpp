@@ -13,7 +13,7 @@ namespace troupe::runtime {
 
 // -- references -----------------------------------------------------------------------
 
-std::string reference::words(const std::string& method, std::optional<std::size_t> shard) const {
+std::string reference::description(const std::string& method, std::optional<std::size_t> shard) const {
   return fmt::format("{}{}{}{}{} on {}", what_.type, method.empty() ? "" : ".", method,
                      what_.label.empty() ? "" : " of ", what_.label,
                      shards() > 1 && !shard ? fmt::format("{} servers", shards())
@@ -32,7 +32,8 @@ void reference::release() const {
 }
 
 void reference::check_usable(const std::string& method) const {
-  if (is_released_) throw error(error_kind::input, fmt::format("{}: the handle has been released", words(method)));
+  if (is_released_)
+    throw error(error_kind::input, fmt::format("{}: the handle has been released", description(method)));
 }
 
 void reference::check_whole() const {
@@ -40,7 +41,7 @@ void reference::check_whole() const {
     throw error(error_kind::input,
                 fmt::format("{}: no message has a handle of a table that is spread over servers; make it on one "
                             "server, or give the handle to trainers and clients as an argument of their functions",
-                            words()));
+                            description()));
 }
 
 // -- messages -------------------------------------------------------------------------
@@ -142,12 +143,12 @@ void caller::answered(std::uint64_t id, caf::expected<msg::returned>&& result) {
       const bool is_late = result.error() == protocol::errc::timeout;  // of a link, which does not know the method
       error why = to_error(result.error());
       if (is_late)
-        why = error(why.kind(), fmt::format("{}: {}", done.whom->words(done.method, done.shard), why.what()),
+        why = error(why.kind(), fmt::format("{}: {}", done.whom->description(done.method, done.shard), why.what()),
                     why.is_transient());
       const bool is_gone = protocol::is_secondary(result.error());
       thrown = std::make_exception_ptr(
           is_gone ? error(error_kind::dropped,
-                          fmt::format("{}: the server has gone", done.whom->words(done.method, done.shard)))
+                          fmt::format("{}: the server has gone", done.whom->description(done.method, done.shard)))
                   : why);
     } else {
       try {
@@ -166,7 +167,7 @@ void caller::when_answered(std::function<void()> then) {
   look_if_answered();
 }
 
-void caller::tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
+void caller::report_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
   for (const auto& [id, one] : open_)
     to.push_back({name, fmt::format("{}.{}", one.whom->what().type, one.method), 0,
                   fmt::format("server {}", one.whom->server(one.shard))});
@@ -202,7 +203,8 @@ void caller::expire() {
   for (const open_call& one : late)
     executor_->enter([&] {
       detail::packed nothing;
-      one.then(nothing, std::make_exception_ptr(not_in_time(one.whom->words(one.method, one.shard), one.allowed)));
+      one.then(nothing,
+               std::make_exception_ptr(not_in_time(one.whom->description(one.method, one.shard), one.allowed)));
       look_if_answered();
     });
 }
@@ -249,7 +251,7 @@ void call(method_call order, on_result then) {
   const auto by = outside();
   if (!by)
     throw error(error_kind::input,
-                fmt::format("{}: no run is under way in this process", order.whom->words(order.method)));
+                fmt::format("{}: no run is under way in this process", order.whom->description(order.method)));
   auto* const calls = &by->owner();
   by->post_function([calls, order = std::move(order), then = std::move(then)] { calls->call(order, then); });
 }

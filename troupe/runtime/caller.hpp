@@ -86,7 +86,7 @@ class caller {
   /// Whether a call is unanswered.
   bool is_asking() const { return !open_.empty(); }
   /// Adds the unanswered calls; `name`: the waiting actor's.
-  void tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
+  void report_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
 
   const std::shared_ptr<actor_executor>& executor() const { return executor_; }
   virtual trainer_runtime* trainer() { return nullptr; }

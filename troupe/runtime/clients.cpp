@@ -9,7 +9,7 @@
 #include "base/stop_grace.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"
-#include "troupe/runtime/server_desk.hpp"
+#include "troupe/runtime/module_service.hpp"
 
 namespace troupe::runtime {
 

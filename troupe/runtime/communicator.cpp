@@ -8,7 +8,7 @@
 
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
-#include "troupe/runtime/group_words.hpp"
+#include "troupe/runtime/group_text.hpp"
 #include "troupe/runtime/place.hpp"
 
 namespace troupe::runtime {
@@ -28,7 +28,7 @@ void communicator::keep_from_recorder(msg::tensor& numbers) const {
   numbers.bytes = msg::blob::own(std::vector<std::byte>(bytes.begin(), bytes.end()));
 }
 
-void communicator::meet(std::uint32_t rank, const actors::trainer_peers& peers) {
+void communicator::set_peers(std::uint32_t rank, const actors::trainer_peers& peers) {
   rank_ = rank;
   peers_ = peers;
   for (auto* counts : {&sent_, &arrived_, &received_, &backlog_}) counts->assign(peers_.of_rank.size(), 0);
@@ -110,24 +110,24 @@ void communicator::check_backlog(std::uint32_t rank) const {
 // -- calling --------------------------------------------------------------------------------
 
 std::string communicator::checked(const group_calls& in, const call_order& what) {
-  std::string words = words_of(what, in);
+  std::string text = description_of(what, in);
   const auto size = static_cast<std::uint32_t>(in.name.members.size());
   if (has_root(what.kind) && what.root >= size)
     throw error(error_kind::input,
                 fmt::format("{}: root {}, the group has ranks 0 to {}", name_of(what.kind), what.root, size - 1));
-  if (needs_input(what, in.me)) check_tensor(what.input, words);
+  if (needs_input(what, in.me)) check_tensor(what.input, text);
   if (what.kind == collective_kind::scatter && what.root == in.me) {
     if (what.parts.size() != size)
-      throw error(error_kind::input, fmt::format("{}: {} tensors for {} ranks", words, what.parts.size(), size));
-    for (const tensor& one : what.parts) check_tensor(one, words);
+      throw error(error_kind::input, fmt::format("{}: {} tensors for {} ranks", text, what.parts.size(), size));
+    for (const tensor& one : what.parts) check_tensor(one, text);
   }
   const shape& lengths = what.input.shape();
   if (what.kind == collective_kind::reduce_scatter && (lengths.dimensions() == 0 || lengths[0] % size != 0))
     throw error(error_kind::input,
-                fmt::format("{}: the first dimension must be a multiple of the {} ranks", words, size));
+                fmt::format("{}: the first dimension must be a multiple of the {} ranks", text, size));
   if (what.how == reduce_op::mean && what.input.type() == dtype::i64)
-    throw error(error_kind::input, fmt::format("{}: int64 has no mean; try the sum, or float64", words));
-  return words;
+    throw error(error_kind::input, fmt::format("{}: int64 has no mean; try the sum, or float64", text));
+  return text;
 }
 
 group_calls::wait communicator::wait_from_now(const call_terms& how) const {
@@ -136,12 +136,12 @@ group_calls::wait communicator::wait_from_now(const call_terms& how) const {
       how.is_of_pass};
 }
 
-void communicator::begin(group_calls& in, call_order what, const std::string& words,
+void communicator::begin(group_calls& in, call_order what, const std::string& text,
                          decltype(group_calls::under_way::answer) answer, const call_terms& how) {
   const auto at = open(in, ++in.calls);
   group_calls::under_way& one = at->second;
   const std::string place = text_of(how.at);
-  one.call.call(std::move(what), {words, place});
+  one.call.call(std::move(what), {text, place});
   one.answer = std::move(answer);
   static_cast<group_calls::wait&>(one) = wait_from_now(how);
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
@@ -149,8 +149,8 @@ void communicator::begin(group_calls& in, call_order what, const std::string& wo
     const std::uint32_t rank = in.name.members[member];
     if (one.call.has_share(member)) --backlog_[rank];
     given_numbers given = one.call.share_for(member, is_here(rank));
-    tell(rank, msg::collective_share{trace_.next(step_), rank_, in.name.members, in.name.instance, at->first, words,
-                                     std::move(given.lengths), std::move(given.numbers), place});
+    notify(rank, msg::collective_share{trace_.next(step_), rank_, in.name.members, in.name.instance, at->first, text,
+                                       std::move(given.lengths), std::move(given.numbers), place});
   }
   const auto due = one.due;
   advance(in, at);
@@ -168,7 +168,7 @@ std::optional<error> communicator::broken(const group_calls& in, const group_cal
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member)
     if (!one.call.has_share(member) && ended_.contains(in.name.members[member]))
       return error(error_kind::input, fmt::format("{}, which trainer {} has not called: its function has returned",
-                                                  call_words(in, number), in.name.members[member]));
+                                                  call_text(in, number), in.name.members[member]));
   return {};
 }
 
@@ -182,11 +182,11 @@ void communicator::advance(group_calls& in, calls_at at) {
       return fail(in, at,
                   std::make_exception_ptr(error(
                       error_kind::run, fmt::format("{}: another trainer has given other numbers than such a call has",
-                                                   call_words(in, number)))));
+                                                   call_text(in, number)))));
     if (const auto& sum = one.call.sum())
       for (const std::uint32_t rank : in.name.members)
         if (rank != rank_)
-          tell(rank, msg::collective_sum{trace_.next(step_), rank_, in.name.members, in.name.instance, number, *sum});
+          notify(rank, msg::collective_sum{trace_.next(step_), rank_, in.name.members, in.name.instance, number, *sum});
   }
   if (one.call.now() != group_call::state::reduced) return;
   auto results = one.call.take_results();

@@ -113,7 +113,7 @@ class communicator {
   communicator& operator=(const communicator&) = delete;
 
   /// Sets the peers, before any other call. `rank`: this trainer's.
-  void meet(std::uint32_t rank, const actors::trainer_peers& peers);
+  void set_peers(std::uint32_t rank, const actors::trainer_peers& peers);
 
   // -- for groups ---------------------------------------------------------------------
 
@@ -127,10 +127,10 @@ class communicator {
   /// Throws `error` if this trainer cannot make that call.
   template <class Result>
   future<Result> call(group_calls& in, call_order&& what, const call_terms& how) {
-    const std::string words = checked(in, what);
+    const std::string text = checked(in, what);
     promise<Result> answer;
     auto coming = answer.get_future();
-    begin(in, std::move(what), words, std::move(answer), how);
+    begin(in, std::move(what), text, std::move(answer), how);
     return coming;
   }
   void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag, const source_location& at);
@@ -165,19 +165,19 @@ class communicator {
   /// Whether another trainer waits for a call or tensor that this trainer has not made or sent.
   bool owes(const msg::peer_wait& theirs) const;
   void send_probe(std::uint32_t to, std::uint64_t number, std::vector<msg::peer_wait> path) {
-    tell(to, msg::wait_probe{trace_.next(step_), rank_, number, std::move(path)});
+    notify(to, msg::wait_probe{trace_.next(step_), rank_, number, std::move(path)});
   }
   std::uint32_t rank() const { return rank_; }
   /// Sends all other trainers the optimizer of this trainer's step.
-  void tell_optimizer(std::uint64_t step, const std::string& words, const std::string& place) {
+  void share_optimizer(std::uint64_t step, const std::string& text, const std::string& place) {
     for (std::uint32_t rank = 0; rank < peers_.of_rank.size(); ++rank)
-      if (rank != rank_) tell(rank, msg::peer_optimizer{trace_.next(step), rank_, step, words, place});
+      if (rank != rank_) notify(rank, msg::peer_optimizer{trace_.next(step), rank_, step, text, place});
   }
   /// Refuses the current message unless it comes from that trainer.
   void check_sender(std::uint32_t rank) const;
 
   /// Adds what it waits for.
-  void tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
+  void report_waits(const std::string& name, std::vector<msg::wait_status>& to) const;
 
  private:
   using time_point = group_calls::time_point;
@@ -185,8 +185,8 @@ class communicator {
 
   /// Returns the call as text.
   static std::string checked(const group_calls& in, const call_order& what);
-  void begin(group_calls& in, call_order what, const std::string& words,
-             decltype(group_calls::under_way::answer) answer, const call_terms& how);
+  void begin(group_calls& in, call_order what, const std::string& text, decltype(group_calls::under_way::answer) answer,
+             const call_terms& how);
   calls_at open(group_calls& in, std::uint64_t number) { return in.open.try_emplace(number, in.layout).first; }
   group_calls::wait wait_from_now(const call_terms& how) const;
   void advance(group_calls& in, calls_at at);
@@ -201,7 +201,7 @@ class communicator {
   bool is_here(std::uint32_t rank) const { return !peers_.senders[rank]; }
   void check_backlog(std::uint32_t rank) const;
   template <class Message>
-  void tell(std::uint32_t rank, Message message) {
+  void notify(std::uint32_t rank, Message message) {
     caf::unsafe_send_as(self_, peers_.of_rank[rank], std::move(message));
   }
   void keep_from_recorder(msg::tensor& numbers) const;

@@ -8,7 +8,7 @@
 #include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"
-#include "troupe/runtime/group_words.hpp"
+#include "troupe/runtime/group_text.hpp"
 #include "troupe/runtime/place.hpp"
 
 namespace troupe::runtime {
@@ -29,17 +29,17 @@ void for_each_call(group_calls& in, const auto& f) {
 
 void communicator::send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag,
                         const source_location& at) {
-  const std::string words = fmt::format("send of {} of {}", to_string(x.shape()), name_of(x.type()));
-  check_partner(in, to, words);
-  check_tensor(x, words);
+  const std::string text = fmt::format("send of {} of {}", to_string(x.shape()), name_of(x.type()));
+  check_partner(in, to, text);
+  check_tensor(x, text);
   const std::uint32_t rank = in.name.members[to];
   if (!in.name.is_of_ends() && ended_.contains(rank))
-    throw error(error_kind::input, fmt::format("{} with tag {} to trainer {}{}, whose function has returned", words,
-                                               tag, rank, in_brackets(at)));
+    throw error(error_kind::input, fmt::format("{} with tag {} to trainer {}{}, whose function has returned", text, tag,
+                                               rank, in_brackets(at)));
   if (!in.name.is_of_ends()) ++sent_[rank];
   given_numbers given = numbers_of(clone_of(x));
-  tell(rank, msg::peer_tensor{trace_.next(step_), rank_, in.name.members, in.name.instance, tag,
-                              std::move(given.lengths), std::move(given.numbers), text_of(at)});
+  notify(rank, msg::peer_tensor{trace_.next(step_), rank_, in.name.members, in.name.instance, tag,
+                                std::move(given.lengths), std::move(given.numbers), text_of(at)});
 }
 
 future<tensor> communicator::receive(group_calls& in, std::uint32_t from, std::uint32_t tag, const call_terms& how) {
@@ -98,7 +98,7 @@ void communicator::end(std::uint64_t steps, std::function<void()> then) {
                         in->name.members[at.from], at.tag, in_brackets(box.arrived.front().place)));
   at_end_ = std::move(then);
   for (std::uint32_t rank = 0; rank < peers_.of_rank.size(); ++rank)
-    if (rank != rank_) tell(rank, msg::peer_ended{trace_.next(step_), rank_, steps, received_[rank]});
+    if (rank != rank_) notify(rank, msg::peer_ended{trace_.next(step_), rank_, steps, received_[rank]});
   end_if_received();
 }
 
@@ -181,7 +181,7 @@ void communicator::look() {
         const auto late = std::move(box.receivers.front());
         box.receivers.pop_front();
         late.answer.fail(error(error_kind::deadline, fmt::format("{}, which has sent none within {} s",
-                                                                 receipt_words(*in, at.from, at.tag, late.at),
+                                                                 receipt_text(*in, at.from, at.tag, late.at),
                                                                  static_cast<double>(late.deadline.count()) / 1000)));
       }
   }

@@ -22,7 +22,7 @@ trace::call_state communicator::state_of(const group_calls& in, std::uint64_t nu
                                          const group_calls::under_way& one) const {
   trace::call_state made = state_in(in, one.since, number, one.step);
   if (one.call.is_meeting()) made.kind = trace::call_kind::meeting;
-  made.set_text(one.call.call_of(in.me).words);
+  made.set_text(one.call.call_of(in.me).text);
   made.lacks_sums = one.call.now() == group_call::state::exchanging ? 1 : 0;
   for (std::uint32_t member = 0; member < in.name.members.size(); ++member) {
     made.members.add(in.name.members[member]);
@@ -62,7 +62,7 @@ void communicator::show_rest() {
   }
 }
 
-void communicator::tell_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
+void communicator::report_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
   for (const auto& [group, in] : groups_) {
     for (const auto& [number, one] : in->open) {
       if (!one.call.is_called()) continue;

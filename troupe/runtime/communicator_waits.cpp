@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "troupe/runtime/communicator.hpp"
-#include "troupe/runtime/group_words.hpp"
+#include "troupe/runtime/group_text.hpp"
 
 namespace troupe::runtime {
 
@@ -54,7 +54,7 @@ std::optional<trainer_wait> communicator::awaited(bool in_a_pass, std::chrono::m
       auto missing = is_awaited ? absent(*in, one.call) : std::vector<std::uint32_t>();
       if (missing.empty()) continue;
       return trainer_wait{
-          {rank_, msg::peer_wait::for_call, name.members, name.instance, number, call_words(*in, number)},
+          {rank_, msg::peer_wait::for_call, name.members, name.instance, number, call_text(*in, number)},
           std::move(missing)};
     }
     for (const auto& [at, box] : in->mail)
@@ -62,7 +62,7 @@ std::optional<trainer_wait> communicator::awaited(bool in_a_pass, std::chrono::m
         if (one.deadline < patience || name.is_of_ends() || !one.answer.state()->has_task()) continue;
         const std::uint32_t from = name.members[at.from];
         return trainer_wait{
-            {rank_, msg::peer_wait::for_tensor, {}, 0, arrived_[from], receipt_words(*in, at.from, at.tag, one.at)},
+            {rank_, msg::peer_wait::for_tensor, {}, 0, arrived_[from], receipt_text(*in, at.from, at.tag, one.at)},
             {from}};
       }
   }

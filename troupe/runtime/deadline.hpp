@@ -8,9 +8,9 @@
 namespace troupe::runtime {
 
 /// Clamps a timeout to ten years: clocks can add that to their time.
-inline std::chrono::milliseconds bounded(std::chrono::milliseconds wish) {
+inline std::chrono::milliseconds bounded(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365 * 10);
-  return std::min(wish, longest);
+  return std::min(timeout, longest);
 }
 
 }  // namespace troupe::runtime

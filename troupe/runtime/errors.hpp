@@ -28,8 +28,8 @@ struct run_stopped {};
 
 /// Returns the error for an exception of a callback of `future::then`; none if the exception only stops the run.
 inline std::optional<error> error_in_callback(const std::exception_ptr& thrown) {
-  const auto failed = [](const std::string& words, bool is_transient = false) {
-    return error(error_kind::run, "a callback given to then() threw: " + words, is_transient);
+  const auto failed = [](const std::string& text, bool is_transient = false) {
+    return error(error_kind::run, "a callback given to then() threw: " + text, is_transient);
   };
   try {
     std::rethrow_exception(thrown);

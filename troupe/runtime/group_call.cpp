@@ -75,12 +75,12 @@ given_numbers group_call::share_for(std::uint32_t member, bool keeps) {
 
 std::optional<std::uint32_t> group_call::disagreeing() const {
   for (std::uint32_t member = 0; member < shares_.size(); ++member)
-    if (has_share(member) && call_of(member).words != call_of(members_.me).words && !stands_by(member)) return member;
+    if (has_share(member) && call_of(member).text != call_of(members_.me).text && !is_idle(member)) return member;
   return {};
 }
 
 /// Whether that member or this one joins a meeting without numbers.
-bool group_call::stands_by(std::uint32_t member) const {
+bool group_call::is_idle(std::uint32_t member) const {
   return is_meeting() && (order_.input.count() == 0 || shares_[member]->given.numbers.rows == 0);
 }
 
@@ -134,7 +134,7 @@ bool group_call::take_given() {
     if (!one) return false;
     if (are_alike && member != members_.me) {
       if (one->type() != order_.input.type()) return false;
-      if (one->shape() != order_.input.shape() && !stands_by(member)) return false;
+      if (one->shape() != order_.input.shape() && !is_idle(member)) return false;
     }
     results_.push_back(std::move(*one));
   }

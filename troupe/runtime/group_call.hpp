@@ -43,7 +43,7 @@ struct call_order {
   std::uint32_t root = 0;
   tensor input = {};               ///< null if the call needs no input of this trainer
   std::vector<tensor> parts = {};  ///< at the root of a scatter
-  std::string words = {};          ///< of a meeting
+  std::string text = {};           ///< of a meeting
 };
 
 /// Numbers sent between trainers. Without numbers, both are empty.
@@ -74,7 +74,7 @@ class group_call {
   bool lacks_sum(std::uint32_t member) const { return sum_.lacks_sum(member); }
   /// A member's call: a text, equal for all that make the same call, and its location in the code.
   struct called {
-    std::string words;
+    std::string text;
     std::string place;
   };
   /// Requires: that member has called.
@@ -114,7 +114,7 @@ class group_call {
     return order_.kind == collective_kind::all_reduce || order_.kind == collective_kind::reduce_scatter;
   }
   bool gives(std::uint32_t from, std::uint32_t to) const;
-  bool stands_by(std::uint32_t member) const;
+  bool is_idle(std::uint32_t member) const;
   const tensor& tensor_for(std::uint32_t member) const;
   msg::tensor part_of_input(const actors::sum_slice& which, bool is_copied);
   actors::share_of_rank summand_of(std::uint32_t member) const;

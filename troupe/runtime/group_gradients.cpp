@@ -67,7 +67,7 @@ class shared_by_members final : public node, public std::enable_shared_from_this
             return on.fail(std::current_exception());
           }
           on.owner().calls().executor()->post_function([me, &on] {  // passes that follow may wait
-            if (const auto still_here = me.lock()) on.go_on();
+            if (const auto still_here = me.lock()) on.proceed();
           });
         });
   }

@@ -23,12 +23,12 @@ constexpr std::size_t passes_max = 4096;
 
 }  // namespace
 
-hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk)
+hosted_module::hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, module_service& service)
     : claim_(claim_numbers(*module, *how.where)),
       module_(std::move(module)),
       tensors_(*module_),
       how_(how),
-      desk_(desk),
+      service_(service),
       count_(nn::count_of(tensors_.parameters)) {
   check_names(*module_, fmt::format("table.{}", how.table));
   if (module_->synchronizes())
@@ -61,12 +61,12 @@ std::optional<actors::call_result> hosted_module::call(msg::call& what,
                                                        const std::function<actors::call_return()>& /*later*/) {
   msg::returned answer;
   const code_under_way under_way([this, &what] {
-    return open_code{.who = fmt::format("server {}", desk_.calls().number() - actors::server_number(0)),
+    return open_code{.who = fmt::format("server {}", service_.calls().number() - actors::server_number(0)),
                      .what = fmt::format("{}.{}", module_->type(), what.method),
                      .is_awaited = false};
   });
   try {
-    detail::packed given = desk_.calls().unpack(std::move(what.fields), what.tensors, what.head.arrived != 0);
+    detail::packed given = service_.calls().unpack(std::move(what.fields), what.tensors, what.head.arrived != 0);
     detail::unpacker from(given);
     detail::packed result;
     if (what.method == "forward") {
@@ -78,10 +78,10 @@ std::optional<actors::call_result> hosted_module::call(msg::call& what,
     } else {
       throw error(error_kind::input, "there is no such method; a module has forward");
     }
-    desk_.calls().put(std::move(result), what.head.sender, answer);
+    service_.calls().put(std::move(result), what.head.sender, answer);
   } catch (...) {
     return error_in(fmt::format("{}.{} on server {}", module_->type(), what.method,
-                                desk_.calls().number() - actors::server_number(0)));
+                                service_.calls().number() - actors::server_number(0)));
   }
   return answer;
 }
@@ -98,7 +98,7 @@ void hosted_module::forward(const msg::call& what, detail::unpacker& from, detai
   module_pass one(*module_, tensors_, *numbers_, from.next_tensor(), {.training = true, .key = key});
   detail::pack(result, one.output());
   const auto weight = one.spoilt_output().empty() ? std::nullopt : numbers_->find_in_weights();
-  detail::pack(result, weight ? weight->words(spoilt_advice) : std::string());
+  detail::pack(result, weight ? weight->description(spoilt_advice) : std::string());
   mine.insert_or_assign(number, std::move(one));
 }
 
@@ -217,7 +217,7 @@ void hosted_module::load(const named_tensors& state) {
 void hosted_module::check(const named_tensors& state) const { read_state(*module_, state); }
 
 void hosted_module::move_to(const std::string& device) {
-  kernels::device& where = desk_.device(device);
+  kernels::device& where = service_.device(device);
   if (!passes_.empty())
     throw error(error_kind::input, fmt::format("{}: to(\"{}\"): passes of an optimizer step are under way; move it "
                                                "between steps, after a barrier of all trainers",

@@ -18,7 +18,7 @@
 #include "model/memory.hpp"
 #include "troupe/module.hpp"
 #include "troupe/runtime/module_pass.hpp"
-#include "troupe/runtime/server_desk.hpp"
+#include "troupe/runtime/module_service.hpp"
 
 namespace troupe::runtime {
 
@@ -26,9 +26,9 @@ namespace troupe::runtime {
 class hosted_module final : public actors::remote_module, public module_with_state {
  public:
   /// Throws `error` if the module has no code for the device of `how`.
-  hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, server_desk& desk);
+  hosted_module(std::shared_ptr<const nn::module> module, const hosting& how, module_service& service);
 
-  std::string words() const override { return module_->type(); }
+  std::string description() const override { return module_->type(); }
   bool runs_users_code() const override { return true; }
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
 
@@ -67,7 +67,7 @@ class hosted_module final : public actors::remote_module, public module_with_sta
   std::shared_ptr<const nn::module> module_;
   const nn::module_tensors tensors_;
   hosting how_;
-  server_desk& desk_;
+  module_service& service_;
   std::size_t count_;  ///< number of parameters
   std::optional<model::optimizer_spec> optimizer_;
   std::optional<model::checkpoint> restored_;  ///< the checkpoint that the numbers come from

@@ -20,7 +20,7 @@ class hosted_object::open_answer final : public detail::later {
       : object_(of), what_(what), later_(give_later) {}
 
   detail::reply answer() override {
-    return [calls = &object_.desk_.calls(), give = later_(), words = object_.words(what_.method),
+    return [calls = &object_.service_.calls(), give = later_(), text = object_.description(what_.method),
             asker = what_.head.sender](detail::packed result, const std::exception_ptr& thrown) {
       try {
         if (thrown) std::rethrow_exception(thrown);
@@ -28,7 +28,7 @@ class hosted_object::open_answer final : public detail::later {
         calls->put(std::move(result), asker, answer);
         give(std::move(answer));
       } catch (...) {
-        give(error_in(words));
+        give(error_in(text));
       }
     };
   }
@@ -46,17 +46,17 @@ class hosted_object::open_answer final : public detail::later {
 
 hosted_object::hosted_object(std::string type, std::unique_ptr<remote_object> object,
                              const detail::method_table& methods, const hosting& how, actors::module_host& host,
-                             server_desk& desk)
+                             module_service& service)
     : type_(std::move(type)),
       how_(how),
       server_(host.rank()),
       object_(std::move(object)),
       methods_(methods),
       host_(host),
-      desk_(desk),
+      service_(service),
       me_(new hosted_object*(this)) {}
 
-std::string hosted_object::words(const std::string& method) const {
+std::string hosted_object::description(const std::string& method) const {
   return fmt::format("{}.{} on server {}", type_, method, server_);
 }
 
@@ -73,23 +73,23 @@ std::optional<actors::call_result> hosted_object::call(msg::call& what,
   const detail::method* const method = methods_.find(what.method);
   if (method == nullptr)
     return actors::make_failure(actors::errc::bad_input, "{}: there is no such method; its methods are {}",
-                                words(what.method), methods_.names());
+                                description(what.method), methods_.names());
   std::optional<actors::call_result> now;
   try {
-    desk_.calls().executor()->enter([&] {
-      detail::packed given = desk_.calls().unpack(std::move(what.fields), what.tensors, what.head.arrived != 0);
+    service_.calls().executor()->enter([&] {
+      detail::packed given = service_.calls().unpack(std::move(what.fields), what.tensors, what.head.arrived != 0);
       what.tensors.clear();
       open_answer answers(*this, what, later);
       if (!method->call) return join(*method, given, answers.answer());
       const auto under_way = entered(method->name);
       if (auto result = method->call(*object_, given, answers)) {
         msg::returned answer;
-        desk_.calls().put(std::move(*result), what.head.sender, answer);
+        service_.calls().put(std::move(*result), what.head.sender, answer);
         now.emplace(std::move(answer));
       }
     });
   } catch (...) {
-    return error_in(words(what.method));
+    return error_in(description(what.method));
   }
   return now;
 }
@@ -121,7 +121,7 @@ void hosted_object::join(const detail::method& what, detail::packed& given, deta
         if (!strong) return;
         hosted_object& self = **strong;
         batch& now = self.batches_[&what];
-        if (now.number == number) self.desk_.calls().executor()->enter([&] { self.call_joined(what, now); });
+        if (now.number == number) self.service_.calls().executor()->enter([&] { self.call_joined(what, now); });
       },
       what.how.wait);
 }
@@ -169,7 +169,7 @@ caf::expected<actors::remote_module::saved> hosted_object::save(const std::strin
     for (auto& [name, numbers] : object_->state_dict()) parts.emplace_back(name, column_of(numbers));
     return save_parts(folder, how_.table, parts);
   } catch (...) {
-    return error_in(words("state_dict"));
+    return error_in(description("state_dict"));
   }
 }
 
@@ -194,7 +194,7 @@ caf::error hosted_object::restore(const model::checkpoint& from) {
     if (is_restored_) object_->load_state_dict(state);
     return {};
   } catch (...) {
-    return error_in(words("load_state_dict"));
+    return error_in(description("load_state_dict"));
   }
 }
 
@@ -208,7 +208,7 @@ caf::expected<msg::tensor> hosted_object::row_digests(std::uint64_t /*first*/, s
     }
     return msg::tensor::own(count, 1, std::vector<std::uint64_t>(count, digest.value()));
   } catch (...) {
-    return error_in(words("state_dict"));
+    return error_in(description("state_dict"));
   }
 }
 
@@ -219,7 +219,7 @@ named_tensors hosted_object::state_of() {
     const auto under_way = entered("state_dict");
     return object_->state_dict();
   } catch (...) {
-    throw to_error(error_in(words("state_dict")));
+    throw to_error(error_in(description("state_dict")));
   }
 }
 
@@ -228,13 +228,14 @@ void hosted_object::load(const named_tensors& state) {
     const auto under_way = entered("load_state_dict");
     object_->load_state_dict(state);
   } catch (...) {
-    throw to_error(error_in(words("load_state_dict")));
+    throw to_error(error_in(description("load_state_dict")));
   }
 }
 
 void hosted_object::move_to(const std::string& device) {
   if (device != "cpu")
-    throw error(error_kind::input, fmt::format("{}: {} has no code for devices", words("to(" + device + ")"), type_));
+    throw error(error_kind::input,
+                fmt::format("{}: {} has no code for devices", description("to(" + device + ")"), type_));
 }
 
 }  // namespace troupe::runtime

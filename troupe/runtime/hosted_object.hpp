@@ -14,7 +14,7 @@
 
 #include "base/stop_grace.hpp"
 #include "troupe/remote_object.hpp"
-#include "troupe/runtime/server_desk.hpp"
+#include "troupe/runtime/module_service.hpp"
 
 namespace troupe::runtime {
 
@@ -22,7 +22,7 @@ namespace troupe::runtime {
 class hosted_object final : public actors::remote_module, public module_with_state {
  public:
   hosted_object(std::string type, std::unique_ptr<remote_object> object, const detail::method_table& methods,
-                const hosting& how, actors::module_host& host, server_desk& desk);
+                const hosting& how, actors::module_host& host, module_service& service);
 
   bool runs_users_code() const override { return true; }
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
@@ -57,7 +57,7 @@ class hosted_object final : public actors::remote_module, public module_with_sta
     bool is_done = false;
   };
 
-  std::string words(const std::string& method) const;
+  std::string description(const std::string& method) const;
   /// Marks this thread as inside that method until the result is destroyed. Requires: the name outlives it.
   code_under_way entered(std::string_view method) const;
   void join(const detail::method& what, detail::packed& given, detail::reply give);
@@ -69,7 +69,7 @@ class hosted_object final : public actors::remote_module, public module_with_sta
   std::unique_ptr<remote_object> object_;
   const detail::method_table& methods_;
   actors::module_host& host_;
-  server_desk& desk_;
+  module_service& service_;
   bool is_restored_ = false;
   std::map<const detail::method*, batch> batches_;
   std::shared_ptr<hosted_object*> me_;  ///< null once the object is gone; for posted callbacks

@@ -11,8 +11,8 @@
 #include "kernels/embedding_bag.hpp"
 #include "kernels/normal.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/module_service.hpp"
 #include "troupe/runtime/registry.hpp"
-#include "troupe/runtime/server_desk.hpp"
 
 namespace troupe::runtime {
 

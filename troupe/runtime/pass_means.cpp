@@ -17,17 +17,17 @@ std::uint32_t pass_means::ranks() const { return trainer_.trainers(); }
 
 /// As in a job, a trainer that joins without data counts as zeros.
 void pass_means::mean(std::span<float> numbers) {
-  const std::string words = fmt::format("the {} pass of {}", way_, replica_.words());
-  if (!replica_.meets())
+  const std::string text = fmt::format("the {} pass of {}", way_, replica_.description());
+  if (!replica_.synchronizes())
     throw error(error_kind::input,
-                fmt::format("{}: a module in it synchronizes; its own synchronizes() must say so", words));
+                fmt::format("{}: a module in it synchronizes; its own synchronizes() must say so", text));
   const auto& tasks = trainer_.calls().executor();
   if (!tasks->can_wait())
     throw error(error_kind::input,
                 fmt::format("{} waits for other trainers; call it in a task of the trainer, not in a callback, and not "
                             "between the making of a replica after the first optimizer step and the next co_await",
-                            words));
-  const auto all = tasks->wait(trainer_.reductions().meet(words, tensor::of<float>({numbers.size()}, numbers)));
+                            text));
+  const auto all = tasks->wait(trainer_.reductions().gather(text, tensor::of<float>({numbers.size()}, numbers)));
   const std::vector<float> none(numbers.size());
   std::vector<const std::byte*> parts;
   parts.reserve(all.size());

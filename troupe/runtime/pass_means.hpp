@@ -1,7 +1,7 @@
 // The exchanges between trainers within training passes of a module that synchronizes, such as batch normalization over
 // all trainers. All trainers exchange numbers equally often. In each exchange the trainers that run a pass run the same
 // one. A trainer without a batch, or with fewer parts of one, joins without numbers from its optimizer step
-// (`step_reductions::stand_by`). The step continues when all trainers have reached it.
+// (`step_reductions::join_idle`). The step continues when all trainers have reached it.
 
 #pragma once
 

@@ -131,9 +131,9 @@ void pipeline_stage::check_steps_awaited(const char* what) const {
 }
 
 void pipeline_stage::check_idle(const char* what) const {
-  const std::string words = fmt::format("pipeline: {}", what);
-  check_steps_awaited(words.c_str());
-  trainer_.check_step_awaited(words);
+  const std::string text = fmt::format("pipeline: {}", what);
+  check_steps_awaited(text.c_str());
+  trainer_.check_step_awaited(text);
 }
 
 task<double> pipeline_stage::take_step(context& in, tensor input, batch_loss loss, source_location at) {

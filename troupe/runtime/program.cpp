@@ -34,12 +34,12 @@ constexpr std::uint32_t servers_max = 1024;
 constexpr std::uint32_t count_max = 1024;
 
 /// Options whose help differs from that of `troupe train`.
-constexpr std::array program_words = {
-    launch::option_words{"device", "cpu",
-                         "what the trainers' modules compute on; auto is CUDA devices if there are any"},
-    launch::option_words{"prepare", "those that are idle",
-                         "threads of a process that make its trainers' batches ahead (trainer::prefetch), 0 to 1024"},
-    launch::option_words{"resume", nullptr, "continue the run of the newest checkpoint in this folder"},
+constexpr std::array program_text = {
+    launch::given_options{"device", "cpu",
+                          "what the trainers' modules compute on; auto is CUDA devices if there are any"},
+    launch::given_options{"prepare", "those that are idle",
+                          "threads of a process that make its trainers' batches ahead (trainer::prefetch), 0 to 1024"},
+    launch::given_options{"resume", nullptr, "continue the run of the newest checkpoint in this folder"},
 };
 
 /// Options that a child gets from its leader in other ways.
@@ -71,7 +71,7 @@ void add_cluster_options(CLI::App& app) {
        {option_set::machine, option_set::batches, option_set::processes, option_set::checkpoints, option_set::restarts,
         option_set::trace, option_set::token, option_set::certificates, option_set::certificate_name,
         option_set::insecure, option_set::timeouts, option_set::process_tls})
-    launch::add_options(app, set, std::nullopt, program_words);
+    launch::add_options(app, set, std::nullopt, program_text);
   launch::add_text_option(app, "listen", "HOST:PORT", "lead a run whose members join from elsewhere", "Network");
   launch::add_text_option(app, "join", "HOST:PORT", "join the run that listens there", "Network");
   launch::add_text_option(app, "as", "server|trainer", "with --join: what this process is to be", "Network");
@@ -285,13 +285,13 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
   TROUPE_SET(order.servers, read_whole<std::uint32_t>(text_of(app, replayed, "servers"), "servers", 1, 1, servers_max));
   TROUPE_SET(order.seed, read_whole<std::uint64_t>(text_of(app, replayed, "seed"), "seed", 1, 0, UINT64_MAX));
   order.settings = {{"seed", std::to_string(order.seed)}};
-  order.setting_words = {fmt::format("--seed={}", order.seed)};
+  order.settings_given = {fmt::format("--seed={}", order.seed)};
   for (const option& one : own) {
     TROUPE_TRY(text, set(app, replayed, one));
     if (!std::holds_alternative<bool*>(one.sets()))
-      order.setting_words.push_back(fmt::format("--{}={}", one.name(), text));
+      order.settings_given.push_back(fmt::format("--{}={}", one.name(), text));
     else if (text == "true")
-      order.setting_words.push_back("--" + one.name());
+      order.settings_given.push_back("--" + one.name());
     order.settings.emplace_back(one.name(), std::move(text));
     order.own_options.push_back(one.name());
     if (one.may_change()) order.free_on_resume.push_back(one.name());
@@ -325,7 +325,7 @@ result<void> fill(program_order& order, const CLI::App& app, std::span<const opt
              }));
   TROUPE_SET(order.tracing, launch::read_trace_options(given));
   TROUPE_SET(order.checkpoints, launch::read_checkpoint_options(given));
-  order.network_words = launch::given_network_options(app);
+  order.network_options_given = launch::given_network_options(app);
   if (order.listen || order.part == program_part::member) {
     TROUPE_SET(order.network, launch::read_network_options(app, out));
     if (order.part == program_part::member) order.offer.network = order.network;

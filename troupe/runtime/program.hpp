@@ -44,7 +44,7 @@ struct program_order {
   /// The seed, and the program's own options: equal in all processes of a run.
   std::vector<model::setting> settings = {};
   /// The same as command-line arguments.
-  std::vector<std::string> setting_words = {};
+  std::vector<std::string> settings_given = {};
   /// The names of the program's own options.
   std::vector<std::string> own_options = {};
   /// Names of settings whose values may differ in a resumed run.
@@ -63,7 +63,7 @@ struct program_order {
   launch::checkpoint_order checkpoints = {};
   std::chrono::milliseconds rejoin_timeout{};
   /// The given network options, for advice.
-  std::string network_words = {};
+  std::string network_options_given = {};
 
   // For a member.
   nodes::node_options offer = {};

@@ -38,13 +38,13 @@ std::optional<std::string> difference(std::span<const model::setting> saved, std
   const std::vector<std::string_view> free(free_on_resume.begin(), free_on_resume.end());
   const auto name = model::first_differing(saved, now, free);
   if (!name) return std::nullopt;
-  std::string words = model::first_difference(saved, now, free).value();
+  std::string text = model::first_difference(saved, now, free).value();
   if (std::ranges::find(own, *name) != own.end())
-    words += fmt::format(
+    text += fmt::format(
         "; if --{} decides nothing of what has been computed, let the program say so: "
         "option(\"{}\", ...).may_change_on_resume()",
         *name, *name);
-  return words;
+  return text;
 }
 
 caf::error resume(actors::run_plan& plan, std::span<const std::string> own,

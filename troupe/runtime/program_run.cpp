@@ -29,15 +29,15 @@ namespace {
 
 /// A child's command line, before its role: makes its main act as this one's.
 std::vector<std::string> command_of(const program_order& order) {
-  std::vector<std::string> words = {order.name, "--servers", std::to_string(order.servers)};
-  words.insert(words.end(), order.setting_words.begin(), order.setting_words.end());
-  return words;
+  std::vector<std::string> text = {order.name, "--servers", std::to_string(order.servers)};
+  text.insert(text.end(), order.settings_given.begin(), order.settings_given.end());
+  return text;
 }
 
 /// Returns advice on how to resume a lost run.
-std::string resume_words(const program_order& order, const std::string& how) {
-  std::string command = order.name + " " + how + order.network_words;
-  for (const std::string& word : order.setting_words) command += " " + launch::shell_word(word);
+std::string resume_command(const program_order& order, const std::string& how) {
+  std::string command = order.name + " " + how + order.network_options_given;
+  for (const std::string& word : order.settings_given) command += " " + launch::shell_word(word);
   return launch::resume_advice(order.checkpoints, command);
 }
 
@@ -51,13 +51,13 @@ void fill_gather(nodes::run_options& options, program_order& order, launch::role
                                                      .tls = order.tls,
                                                      .machine = order.machine,
                                                      .variables = launch::trace_variables(order.tracing, records),
-                                                     .resume = resume_words(order, "--processes")});
+                                                     .resume = resume_command(order, "--processes")});
     if (!gather) throw error(error_kind::run, gather.error().message);
     options.gather = std::move(*gather);
     options.gather->rejoin_timeout = order.rejoin_timeout;
   } else if (order.listen) {
     auto gather = launch::gather_at(*order.listen, order.network,
-                                    resume_words(order, "--listen " + links::to_string(*order.listen)),
+                                    resume_command(order, "--listen " + links::to_string(*order.listen)),
                                     order.rejoin_timeout, order.servers, what.trainers, out);
     if (!gather) throw error(error_kind::input, gather.error().message);
     options.gather = std::move(*gather);
@@ -84,7 +84,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   static_cast<nodes::machine_options&>(options) = order.machine;
   options.observer.on_note = [&out](const std::string& line) { out.note(line); };
   options.observer.on_stop = launch::stop_now;
-  options.watch.on_diagnosis = [&out](const std::string& line) { out.tell(line); };
+  options.watch.on_diagnosis = [&out](const std::string& line) { out.report(line); };
   options.watch.wanted = launch::diagnosis_wanted;
   options.watch.step_timeout = order.tracing.step_timeout;
   std::optional<std::uint64_t> unsaved;  // the step of the last checkpoint, if that failed
@@ -98,10 +98,10 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   if (order.checkpoints.resume)
     for (const std::string& line : order.checkpoints.resume->warnings) out.warning(line);
   TROUPE_TRY(traced, launch::run_trace::start(order.tracing, out));
-  traced.tell_if_crashed(out);
+  traced.report_if_crashed(out);
   options.recorder = traced.recorder();
   launch::report_to_supervisor(options.observer, what.trainers, options.recorder,
-                               [&out](const launch::attempt_news& now) { out.note(launch::words_of(now)); });
+                               [&out](const launch::attempt_news& now) { out.note(launch::description_of(now)); });
   launch::role_processes children;
   fill_gather(options, order, children, what, traced.recorder() != nullptr, out);
   bool has_begun = false;
@@ -116,7 +116,7 @@ result<actors::run_summary> lead(program_order order, const program_run& what, l
   }
   const auto supervised = launch::end_supervision(run ? std::optional(run->steps) : std::nullopt);
   for (const std::string& line : supervised.roles.lines) out.note(line);
-  for (const std::string& line : children.finish(run ? launch::seen_off_after : launch::let_go_after)) out.note(line);
+  for (const std::string& line : children.finish(run ? launch::exit_timeout : launch::kill_timeout)) out.note(line);
   traced.finish(is_clean, out);
   if (run && unsaved) return run_fault("the run is over, but not saved: there is no checkpoint of step {}", *unsaved);
   return run;
@@ -140,11 +140,11 @@ result<actors::run_summary> lead_again(const program_order& order, const program
   const bool ended_here = !again.difference().empty() || (again.is_complete() && !before.order.is_whole);
   if (!run && !ended_here) return run;
   const std::string digest = run ? run->weights_digest : "";
-  std::string words = replay::words_of(again, before.order, digest);
-  for (std::size_t at = 0; (at = words.find('\n', at)) != words.npos;)
-    words.replace(at, 1, at + 1 < words.size() ? "; " : "");
-  if (!replay::is_same(again, before.order, digest)) return run_fault("the replay is not the recorded run: {}", words);
-  out.note(words);
+  std::string text = replay::description_of(again, before.order, digest);
+  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos;)
+    text.replace(at, 1, at + 1 < text.size() ? "; " : "");
+  if (!replay::is_same(again, before.order, digest)) return run_fault("the replay is not the recorded run: {}", text);
+  out.note(text);
   return run ? std::move(*run) : actors::run_summary{};
 }
 

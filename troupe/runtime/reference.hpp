@@ -54,7 +54,7 @@ class reference {
 
   /// For error lines: `counter on server 0`, with a method `counter.add on server 0`, with a label `embedding_bag.rows
   /// of users on server 0`. With several shards, it names the server of `shard`, or the number of servers.
-  std::string words(const std::string& method = {}, std::optional<std::size_t> shard = {}) const;
+  std::string description(const std::string& method = {}, std::optional<std::size_t> shard = {}) const;
 
   /// Releases it; a second call does nothing.
   void release() const;

@@ -17,7 +17,7 @@
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/hosted_module.hpp"
 #include "troupe/runtime/hosted_object.hpp"
-#include "troupe/runtime/server_desk.hpp"
+#include "troupe/runtime/module_service.hpp"
 
 namespace troupe {
 
@@ -47,11 +47,11 @@ std::string names_of(const known_types& all) {
 }
 
 /// Returns the type's name in the user's code: `app::counter`.
-std::string words_of(const std::type_index& of) {
+std::string description_of(const std::type_index& of) {
   int failed = 0;
-  const std::unique_ptr<char, decltype(&std::free)> words(abi::__cxa_demangle(of.name(), nullptr, nullptr, &failed),
-                                                          &std::free);
-  return words ? words.get() : of.name();
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(of.name(), nullptr, nullptr, &failed),
+                                                         &std::free);
+  return text ? text.get() : of.name();
 }
 
 /// Throws `error` if there is no such type.
@@ -82,7 +82,7 @@ const std::string& detail::type_name(const std::type_index& of) {
   throw error(error_kind::input,
               fmt::format("the type {} is not registered; declare a troupe::registered<...> of it at namespace scope "
                           "(registered are {})",
-                          words_of(of), names_of(all)));
+                          description_of(of), names_of(all)));
 }
 
 namespace runtime {
@@ -154,7 +154,7 @@ namespace {
 
 /// Makes a module that a server hosts. Throws if the user's constructor does.
 std::unique_ptr<actors::remote_module> make_hosted(const msg::instantiate& order, const detail::registered_type& type,
-                                                   actors::module_host& host, server_desk& desk,
+                                                   actors::module_host& host, module_service& service,
                                                    kernels::device& where) {
   msg::arguments texts = order.spec.args;
   hosting how{.where = &where};
@@ -168,24 +168,25 @@ std::unique_ptr<actors::remote_module> make_hosted(const msg::instantiate& order
   const code_under_way under_way(
       [&] { return open_code{.who = host.name(), .what = "the constructor of " + type.name, .is_awaited = false}; });
   auto made = options->make();
-  if (auto* const module = std::get_if<0>(&made)) return std::make_unique<hosted_module>(std::move(*module), how, desk);
-  return std::make_unique<hosted_object>(type.name, std::get<1>(std::move(made)), type.methods(), how, host, desk);
+  if (auto* const module = std::get_if<0>(&made))
+    return std::make_unique<hosted_module>(std::move(*module), how, service);
+  return std::make_unique<hosted_object>(type.name, std::get<1>(std::move(made)), type.methods(), how, host, service);
 }
 
 }  // namespace
 
 void register_modules() {
   actors::add_module_type("", [](const msg::instantiate&, actors::module_host& host, kernels::device&) {
-    return caf::expected<std::unique_ptr<actors::remote_module>>(std::make_unique<server_desk>(host));
+    return caf::expected<std::unique_ptr<actors::remote_module>>(std::make_unique<module_service>(host));
   });
   actors::add_module_type(
       own_module_type,
       [](const msg::instantiate& order, actors::module_host& host,
          kernels::device& where) -> caf::expected<std::unique_ptr<actors::remote_module>> {
-        auto* const desk = dynamic_cast<server_desk*>(host.find(0));
+        auto* const service = dynamic_cast<module_service*>(host.find(0));
         try {
           const std::string name = order.spec.args.empty() ? "" : order.spec.args.front().second;
-          return make_hosted(order, find_type(name), host, *desk, where);
+          return make_hosted(order, find_type(name), host, *service, where);
         } catch (const error& e) {
           return actors::make_failure(e.kind() == error_kind::input ? actors::errc::bad_input : actors::errc::exception,
                                       e.what());

@@ -16,7 +16,7 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
     throw error(error_kind::input,
                 fmt::format("{}: a pass that trains, of a module on a server, needs consistency 'sync'; only tables do "
                             "with less",
-                            whom->words("forward")));
+                            whom->description("forward")));
   in.finish_passed();
   caller& calls = in.owner().calls();
   const auto made = std::make_shared<remote_pass>(
@@ -51,11 +51,11 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
 
 std::string remote_pass::spoilt() const {
   if (const std::string input = where_spoilt(given_); !input.empty())
-    return fmt::format("the input of {} {}; {}", whom_->words("forward"), input, given_spoilt);
+    return fmt::format("the input of {} {}; {}", whom_->description("forward"), input, given_spoilt);
   const std::string made = where_spoilt(output);
   if (made.empty()) return {};
-  if (!weight_.empty()) return fmt::format("{}: {}", whom_->words(), weight_);
-  return fmt::format("{} makes of finite numbers an output that {}; {}", whom_->words(), made, spoilt_advice);
+  if (!weight_.empty()) return fmt::format("{}: {}", whom_->description(), weight_);
+  return fmt::format("{} makes of finite numbers an output that {}; {}", whom_->description(), made, spoilt_advice);
 }
 
 void remote_pass::backward(tape& /*on*/) {
@@ -78,7 +78,7 @@ void remote_pass::backward(tape& /*on*/) {
       return in.fail(std::current_exception());
     }
     in.owner().calls().executor()->post_function([me] {  // passes that follow may wait
-      if (const auto still_here = me.lock()) still_here->in_.go_on();
+      if (const auto still_here = me.lock()) still_here->in_.proceed();
     });
   });
 }

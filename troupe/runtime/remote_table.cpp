@@ -20,7 +20,7 @@ remote_table::remote_table(reference_ptr of) : reference_(std::move(of)) {
 
 void remote_table::check_lookup(const char* method, const model::bags& wanted) const {
   const auto refuse = [&](const std::string& why) {
-    throw error(error_kind::input, fmt::format("{}: {}", reference_->words(method), why));
+    throw error(error_kind::input, fmt::format("{}: {}", reference_->description(method), why));
   };
   if (wanted.offsets.empty()) refuse("a lookup of no bags: offsets is empty");
   const auto wrong = model::check_bags(spec_.tables.front(), wanted, wanted.offsets.size());
@@ -33,7 +33,7 @@ std::string lookup::spoilt() const {
   const std::string where = where_spoilt(output);
   return where.empty() ? ""
                        : fmt::format("the output of {} {}: its rows are so; look at what was loaded into it, or {}",
-                                     table_->reference()->words(), where, spoilt_advice);
+                                     table_->reference()->description(), where, spoilt_advice);
 }
 
 actors::sparse_client::context table_client::prepare(std::shared_ptr<const model::batch> samples) const {

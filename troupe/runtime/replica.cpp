@@ -52,7 +52,7 @@ class application final : public node {
       return fmt::format("the input of {} {}; {}", replica_.label(), input,
                          source_ == nullptr ? given_spoilt : spoilt_advice);
     if (const auto weight = replica_.numbers_.find_in_weights())
-      return fmt::format("{}: {}", replica_.label(), weight->words(spoilt_advice));
+      return fmt::format("{}: {}", replica_.label(), weight->description(spoilt_advice));
     const std::string there = pass_->spoilt_output();
     return there.empty() ? ""
                          : fmt::format("{} makes of finite numbers an output that {}; {}", replica_.label(), there,
@@ -177,7 +177,7 @@ replica::replica(std::shared_ptr<const nn::module> module, std::shared_ptr<tenso
     throw error(error_kind::input,
                 fmt::format("data_parallel: {} with a group, and not synchronized; leave out one or the other",
                             module_->type()));
-  if (meets() && !is_synchronized_)
+  if (synchronizes() && !is_synchronized_)
     throw error(
         error_kind::input,
         fmt::format("data_parallel: a module in {} synchronizes over all trainers, and the replica does not; leave out "

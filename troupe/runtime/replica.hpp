@@ -81,13 +81,13 @@ class replica {
   /// Whether the trainer of this rank saves it.
   bool is_saved_by(std::uint32_t rank) const;
   /// Whether its training passes exchange numbers with those of other trainers.
-  bool meets() const { return module_->synchronizes(); }
+  bool synchronizes() const { return module_->synchronizes(); }
   /// Whether its passes wait for other trainers.
-  bool waits_in_passes() const { return meets() || slice_ != nullptr; }
+  bool waits_in_passes() const { return synchronizes() || slice_ != nullptr; }
   /// For people: the user's name for it, or the module's type.
   const std::string& label() const { return label_; }
   /// The same on all trainers: the module's type and the replica's name.
-  std::string words() const { return module_->type() + " " + name_; }
+  std::string description() const { return module_->type() + " " + name_; }
   actors::trained_parameters& numbers() { return numbers_; }
   /// The index of its first bucket among those that the trainer shares with all others, and how many it has there: one
   /// if it is reduced with some trainers only, by which all trainers agree on what follows a step.

@@ -21,11 +21,11 @@ std::shared_ptr<replica> replica_set::make(std::shared_ptr<const nn::module> mod
   if (options.has_name() && !names_.insert(options.name).second)
     throw error(error_kind::input,
                 fmt::format("data_parallel: the name '{}' is another replica's; choose another", options.name));
-  const auto words = [&] {
+  const auto text = [&] {
     return fmt::format("a replica of {} with {} parameters, their gradients and optimizer", module->type(),
                        nn::count_of(module->parameters()));
   };
-  replicas_.push_back(with_memory_for(words, [&] {
+  replicas_.push_back(with_memory_for(text, [&] {
     return std::make_shared<replica>(module, slice, options, run.seed, replicas_.size(), buckets, kept_, rank_,
                                      run.rules, where);
   }));
@@ -47,12 +47,12 @@ bool replica_set::is_reduced() const {
 std::optional<error> replica_set::spoilt(std::uint64_t last_step) const {
   for (const auto& one : replicas_)
     if (const auto found = one->numbers().judge(last_step))
-      return error(error_kind::run, fmt::format("{}: {}", one->label(), found->words(spoilt_advice)));
+      return error(error_kind::run, fmt::format("{}: {}", one->label(), found->description(spoilt_advice)));
   return std::nullopt;
 }
 
-bool replica_set::meets() const {
-  return std::ranges::any_of(replicas_, [](const auto& one) { return one->meets(); });
+bool replica_set::synchronizes() const {
+  return std::ranges::any_of(replicas_, [](const auto& one) { return one->synchronizes(); });
 }
 
 void replica_set::check_steps_awaited(const char* what) const {

@@ -46,7 +46,7 @@ class replica_set {
   /// Returns the error of the first NaN or Inf that the host knows in the steps up to this one; empty if it knows none.
   std::optional<error> spoilt(std::uint64_t last_step) const;
   /// Whether passes of a replica exchange numbers with other trainers.
-  bool meets() const;
+  bool synchronizes() const;
   /// Whether passes of a replica wait for other trainers.
   bool waits_in_passes() const;
   /// Throws `error` if a pipeline's step was not awaited; `what`: the action that needs this.

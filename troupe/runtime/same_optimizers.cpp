@@ -21,30 +21,31 @@ namespace {
 constexpr std::size_t words_max = 1 << 12;
 
 /// `trainer 0 takes optimizer step 3 (train.cpp:14) with WORDS`.
-std::string words_of_step(std::uint32_t rank, std::uint64_t step, const std::string& place, const std::string& words) {
-  return fmt::format("trainer {} takes optimizer step {}{} with {}", rank, step, in_brackets(place), words);
+std::string optimizer_step_text(std::uint32_t rank, std::uint64_t step, const std::string& place,
+                                const std::string& text) {
+  return fmt::format("trainer {} takes optimizer step {}{} with {}", rank, step, in_brackets(place), text);
 }
 
 }  // namespace
 
-void add_words(optimizer_words& to, const std::vector<trained>& members, const std::string& how) {
+void add_text(optimizer_text& to, const std::vector<trained>& members, const std::string& how) {
   for (const trained& one : members) {
     const auto* local = std::get_if<std::shared_ptr<replica>>(&one);
     if (local == nullptr || !(*local)->is_synchronized() || (*local)->group() != nullptr) continue;
-    to.members.push_back(fmt::format("{} by {}", (*local)->words(), how));
+    to.members.push_back(fmt::format("{} by {}", (*local)->description(), how));
   }
   std::ranges::sort(to.members);
-  to.is_told = false;
+  to.is_reported = false;
 }
 
 /// Sends only the first step with an optimizer; nothing if the trainer has sent the same text for another one, or if
 /// the optimizer trains nothing that is shared.
-void same_optimizers::tell(optimizer_words& one, std::uint64_t step) {
-  one.is_told = true;
+void same_optimizers::share(optimizer_text& one, std::uint64_t step) {
+  one.is_reported = true;
   if (one.members.empty()) return;
   last_ = fmt::format("{}", fmt::join(one.members, ", "));
   if (mine_.try_emplace(last_, first_use{step, communicator_.place()}).second)
-    communicator_.tell_optimizer(step, last_, text_of(communicator_.place()));
+    communicator_.share_optimizer(step, last_, text_of(communicator_.place()));
 }
 
 void same_optimizers::take(const msg::peer_optimizer& word) {
@@ -62,10 +63,10 @@ void same_optimizers::compare() {
     const auto here = std::ranges::find(mine_, one.step, [](const auto& known) { return known.second.step; });
     const std::string own =
         here == mine_.end()
-            ? words_of_step(communicator_.rank(), one.step, "", last_.empty() ? "none that others share" : last_)
-            : words_of_step(communicator_.rank(), one.step, text_of(here->second.at), here->first);
+            ? optimizer_step_text(communicator_.rank(), one.step, "", last_.empty() ? "none that others share" : last_)
+            : optimizer_step_text(communicator_.rank(), one.step, text_of(here->second.at), here->first);
     throw error(error_kind::input, fmt::format("{}; {}; all trainers take each step with the same optimizer", own,
-                                               words_of_step(one.rank, one.step, one.place, one.optimizer)));
+                                               optimizer_step_text(one.rank, one.step, one.place, one.optimizer)));
   });
 }
 

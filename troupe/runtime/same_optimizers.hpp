@@ -17,13 +17,13 @@ namespace troupe::runtime {
 class communicator;
 
 /// Describes what a trainer's optimizer does with the replicas that all trainers share.
-struct optimizer_words {
+struct optimizer_text {
   std::vector<std::string> members;  ///< "linear replica0 by sgd:momentum=0.9 with lr 0.1"
-  bool is_told = false;              ///< whether it was sent to the other trainers
+  bool is_reported = false;          ///< whether it was sent to the other trainers
 };
 
 /// Adds the shared replicas among `members`. `how`: the optimizer and its settings.
-void add_words(optimizer_words& to, const std::vector<trained>& members, const std::string& how);
+void add_text(optimizer_text& to, const std::vector<trained>& members, const std::string& how);
 
 /// Belongs to a trainer.
 class same_optimizers {
@@ -33,8 +33,8 @@ class same_optimizers {
 
   /// Notes that the trainer takes an optimizer step with `one`. Throws `error` if another trainer has reported
   /// otherwise.
-  void use(optimizer_words& one, std::uint64_t step) {
-    if (!one.is_told) tell(one, step);
+  void use(optimizer_text& one, std::uint64_t step) {
+    if (!one.is_reported) share(one, step);
     step_ = step;
     if (!theirs_.empty()) compare();
   }
@@ -47,7 +47,7 @@ class same_optimizers {
     source_location at;
   };
 
-  void tell(optimizer_words& one, std::uint64_t step);
+  void share(optimizer_text& one, std::uint64_t step);
   void compare();
 
   communicator& communicator_;

@@ -9,7 +9,7 @@
 
 namespace troupe::runtime {
 
-void step_reductions::reduce(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
+void step_reductions::reduce(tape& with, replica& one, const update_part& as, const completion_ptr& all) {
   if (one.group() == nullptr) return reduce_among_all(with, one, as, all);
   if (const pipeline_stage* stage = one.stage(); stage != nullptr && stage->overlaps())
     return reduce_overlapping(with, one, all);
@@ -41,7 +41,7 @@ msg::tensor mean_alone(actors::trained_parameters& numbers, std::uint32_t bucket
 }  // namespace
 
 /// Sends the replica's buckets to the group. Each mean is a part of `all`.
-void step_reductions::reduce_among_all(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
+void step_reductions::reduce_among_all(tape& with, replica& one, const update_part& as, const completion_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
   if (as.begins) numbers.open(as.update);
   const auto send = [&](std::uint32_t bucket) {
@@ -70,7 +70,7 @@ void step_reductions::reduce_among_all(tape& with, replica& one, const update_pa
 
 /// Reduces a replica with those of some trainers, such as the same stage of other replicas, and applies the mean. Each
 /// mean is a part of `all`.
-void step_reductions::reduce_among_some(tape& with, replica& one, const update_part& as, const unfinished_ptr& all) {
+void step_reductions::reduce_among_some(tape& with, replica& one, const update_part& as, const completion_ptr& all) {
   actors::trained_parameters& numbers = one.numbers();
   const group& members = *one.group();
   if (as.begins) numbers.open(as.update);
@@ -113,7 +113,7 @@ future<> step_reductions::apply_gradient(tape& of, replica& one, std::uint64_t u
   promise<> done;
   auto coming = done.get_future();
   auto shared = std::make_shared<promise<>>(std::move(done));
-  const auto all = std::make_shared<unfinished>(shared, [](const auto& done_now) { done_now->set(); });
+  const auto all = std::make_shared<completion>(shared, [](const auto& done_now) { done_now->set(); });
   reduce_among_some(of, one, {update}, all);
   all->end_part();
   return coming;
@@ -135,7 +135,7 @@ future<step_reductions::vote> step_reductions::ask_for_votes(replica& by) {
 }
 
 /// Makes all trainers agree on what follows the step, as a part of `all`.
-void step_reductions::agree(replica& one, const unfinished_ptr& all) {
+void step_reductions::agree(replica& one, const completion_ptr& all) {
   all->begin_part();
   ask_for_votes(one).then([this, all](future<vote> here) {
     try {
@@ -149,7 +149,7 @@ void step_reductions::agree(replica& one, const unfinished_ptr& all) {
 
 /// Trainers whose steps overlap are up to P - 1 steps apart, and do not wait for each other: every P steps they follow
 /// the votes of P steps before.
-void step_reductions::agree_later(replica& one, const unfinished_ptr& all) {
+void step_reductions::agree_later(replica& one, const completion_ptr& all) {
   if (step() % one.stage()->place().stages != 0) return;
   if (!late_votes_) {
     late_votes_ = ask_for_votes(one);
@@ -169,26 +169,26 @@ void step_reductions::agree_later(replica& one, const unfinished_ptr& all) {
 }
 
 /// Takes the optimizer step of a stage with overlapping steps, if a batch has come back.
-void step_reductions::reduce_overlapping(tape& with, replica& one, const unfinished_ptr& all) {
+void step_reductions::reduce_overlapping(tape& with, replica& one, const completion_ptr& all) {
   if (const auto update = one.stage()->take_gradient(with)) reduce_among_some(with, one, {*update}, all);
   agree_later(one, all);
 }
 
 // -- passes of several trainers -------------------------------------------------------------
 
-future<std::vector<tensor>> step_reductions::meet(std::string words, tensor numbers) {
+future<std::vector<tensor>> step_reductions::gather(std::string text, tensor numbers) {
   return communicator_.call<std::vector<tensor>>(
       *communicator_.all(group_name::of_passes),
-      {.kind = collective_kind::meeting, .input = std::move(numbers), .words = std::move(words)},
+      {.kind = collective_kind::meeting, .input = std::move(numbers), .text = std::move(text)},
       {assigned_.deadline(), communicator_.place()});
 }
 
-void step_reductions::stand_by(const unfinished_ptr& all) {
+void step_reductions::join_idle(const completion_ptr& all) {
   all->begin_part();
-  meet("the optimizer step", tensor({0})).then([this, all](future<std::vector<tensor>> met) {
+  gather("the optimizer step", tensor({0})).then([this, all](future<std::vector<tensor>> met) {
     try {
       const auto theirs = met.get();
-      if (std::ranges::any_of(theirs, [](const tensor& one) { return one.count() > 0; })) stand_by(all);
+      if (std::ranges::any_of(theirs, [](const tensor& one) { return one.count() > 0; })) join_idle(all);
       all->end_part();
     } catch (...) {
       all->fail(std::current_exception());

@@ -12,11 +12,11 @@
 #include "actors/step_votes.hpp"
 #include "troupe/future.hpp"
 #include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/completion.hpp"
 #include "troupe/runtime/program_assignment.hpp"
 #include "troupe/runtime/replica.hpp"
 #include "troupe/runtime/same_optimizers.hpp"
 #include "troupe/runtime/task_requests.hpp"
-#include "troupe/runtime/unfinished.hpp"
 
 namespace troupe::runtime {
 
@@ -36,29 +36,29 @@ class step_reductions {
   };
 
   /// Adds a replica's gradient of the context to its optimizer step's, and reduces that when it is complete.
-  void reduce(tape& with, replica& one, const update_part& as, const unfinished_ptr& all);
+  void reduce(tape& with, replica& one, const update_part& as, const completion_ptr& all);
   /// Reduces and applies the gradient of a replica that is not reduced with all trainers, as optimizer step `update`.
   future<> apply_gradient(tape& of, replica& one, std::uint64_t update);
 
   same_optimizers& optimizers() { return optimizers_; }
 
   /// Exchanges the numbers of a pass with the other trainers' passes. Returns all numbers by rank; trainers without a
-  /// pass give an empty tensor. `words`: names the pass in errors.
-  future<std::vector<tensor>> meet(std::string words, tensor numbers);
+  /// pass give an empty tensor. `text`: names the pass in errors.
+  future<std::vector<tensor>> gather(std::string text, tensor numbers);
   /// Joins the passes of other trainers, without numbers, until all trainers have reached this step.
-  void stand_by(const unfinished_ptr& all);
+  void join_idle(const completion_ptr& all);
 
  private:
   using vote = actors::step_votes::vote;
 
   std::uint64_t step() const { return requests_.actor().step; }
-  void reduce_among_all(tape& with, replica& one, const update_part& as, const unfinished_ptr& all);
-  void reduce_among_some(tape& with, replica& one, const update_part& as, const unfinished_ptr& all);
-  void reduce_overlapping(tape& with, replica& one, const unfinished_ptr& all);
+  void reduce_among_all(tape& with, replica& one, const update_part& as, const completion_ptr& all);
+  void reduce_among_some(tape& with, replica& one, const update_part& as, const completion_ptr& all);
+  void reduce_overlapping(tape& with, replica& one, const completion_ptr& all);
   void send_share(std::uint32_t bucket, std::uint32_t weight, msg::tensor share, auto on_mean, auto on_error);
   future<vote> ask_for_votes(replica& by);
-  void agree(replica& one, const unfinished_ptr& all);
-  void agree_later(replica& one, const unfinished_ptr& all);
+  void agree(replica& one, const completion_ptr& all);
+  void agree_later(replica& one, const completion_ptr& all);
 
   const task_requests& requests_;
   const program_assignment& assigned_;

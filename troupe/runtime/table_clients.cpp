@@ -29,7 +29,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
                                                  {.wire = table->wire(),
                                                   .remote = assigned_.remote,
                                                   .split = table->split(),
-                                                  .table_words = table->reference()->words()});
+                                                  .table_text = table->reference()->description()});
   const actors::sparse_client& client = known->second.client;
   auto asked = std::make_shared<lookup>(table, known->second, std::move(samples));
   auto coming = asked->answer().get_future();
@@ -55,7 +55,7 @@ future<tensor> table_clients::look_up(tape& on, const std::shared_ptr<const remo
         },
         [asked, timeout, own_deadline = timeout < assigned_.timeout](const caf::error& why) {
           const bool is_own = own_deadline && why == actors::errc::timeout;
-          asked->answer().fail(is_own ? not_in_time(asked->table().reference()->words("forward"), timeout)
+          asked->answer().fail(is_own ? not_in_time(asked->table().reference()->description("forward"), timeout)
                                       : to_error(why));
         });
   }
@@ -105,7 +105,7 @@ void table_clients::send_gradients(const tape& with, const std::vector<trained>&
 }
 
 template <class Answer>
-void table_clients::ask_servers(const std::vector<trained>& members, const unfinished_ptr& all, auto message_at,
+void table_clients::ask_servers(const std::vector<trained>& members, const completion_ptr& all, auto message_at,
                                 auto on_answer) {
   for (const receiver& one : servers_of(members)) {
     all->begin_part();
@@ -120,7 +120,7 @@ void table_clients::ask_servers(const std::vector<trained>& members, const unfin
   }
 }
 
-void table_clients::ask_for_norms(const std::vector<trained>& members, const unfinished_ptr& all) {
+void table_clients::ask_for_norms(const std::vector<trained>& members, const completion_ptr& all) {
   norm_ = {};
   ask_servers<msg::squared_norm>(
       members, all,
@@ -135,7 +135,7 @@ void table_clients::ask_for_norms(const std::vector<trained>& members, const unf
 }
 
 void table_clients::order_step(const std::vector<trained>& members, const actors::step_order& order,
-                               const unfinished_ptr& all) {
+                               const completion_ptr& all) {
   ask_servers<msg::committed>(
       members, all,
       [this, order](const msg::header& head) {

@@ -17,11 +17,11 @@
 #include "model/exact_sum.hpp"
 #include "troupe/future.hpp"
 #include "troupe/optimizer.hpp"
+#include "troupe/runtime/completion.hpp"
 #include "troupe/runtime/program_assignment.hpp"
 #include "troupe/runtime/remote_table.hpp"
 #include "troupe/runtime/tape.hpp"
 #include "troupe/runtime/task_requests.hpp"
-#include "troupe/runtime/unfinished.hpp"
 
 namespace troupe::runtime {
 
@@ -43,11 +43,11 @@ class table_clients {
   // -- whole gradients --------------------------------------------------------------------
 
   /// Requests the squared norm of the sent gradient from the servers of remote members, as parts of `all`.
-  void ask_for_norms(const std::vector<trained>& members, const unfinished_ptr& all);
+  void ask_for_norms(const std::vector<trained>& members, const completion_ptr& all);
   /// Returns the sum of the squared norms. Requires: all servers have answered.
   double take_squared_norm() { return std::exchange(norm_, {}).value(); }
   /// Orders the optimizer step of these servers, as a part of `all`.
-  void order_step(const std::vector<trained>& members, const actors::step_order& order, const unfinished_ptr& all);
+  void order_step(const std::vector<trained>& members, const actors::step_order& order, const completion_ptr& all);
 
   /// The number of a server's next optimizer step in its messages; and the same, but 0 before the first.
   std::uint64_t step_of(std::uint32_t server) { return steps_[server] + 1; }
@@ -76,7 +76,7 @@ class table_clients {
   /// Returns the servers of remote members by rank, each once. Valid until the next call.
   std::vector<receiver>& servers_of(const std::vector<trained>& members);
   template <class Answer>
-  void ask_servers(const std::vector<trained>& members, const unfinished_ptr& all, auto message_at, auto on_answer);
+  void ask_servers(const std::vector<trained>& members, const completion_ptr& all, auto message_at, auto on_answer);
 
   const task_requests& requests_;
   const program_assignment& assigned_;

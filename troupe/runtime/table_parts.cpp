@@ -66,7 +66,7 @@ named_tensors join_parts(const reference& module, const std::vector<named_tensor
         throw error(error_kind::run,
                     fmt::format("{}: servers {} and {} answered with parts of different states; ask again once all "
                                 "trainers have made their optimizers",
-                                module.words("state_dict"), module.server(), module.server(s)));
+                                module.description("state_dict"), module.server(), module.server(s)));
       for_each_row(whole, parts[s][i].second, shard, [](std::span<std::byte> to, std::span<const std::byte> from) {
         std::ranges::copy(from, to.begin());
       });
@@ -86,7 +86,7 @@ std::vector<named_tensors> cut_state(const reference& module, const named_tensor
     const shape expected = !is_matrix || by_columns || name == "weight" ? table : table.with_last(whole.shape()[1]);
     if (is_matrix && whole.shape() != expected)
       throw error(error_kind::input,
-                  fmt::format("{}: entry '{}' is {} of {}, expected {}", module.words("load_state_dict"),
+                  fmt::format("{}: entry '{}' is {} of {}, expected {}", module.description("load_state_dict"),
                               printable(name), to_string(whole.shape()), name_of(whole.type()), to_string(expected)));
     for (std::size_t s = 0; s < parts.size(); ++s) {
       const model::shard_of shard = shard_of_table(module, s);

@@ -152,7 +152,7 @@ future<> tape::backward(const tensor& outputs, tensor grad) {
 }
 
 /// Returns the error of a loss that is not finite, with the first computation that knows why.
-std::string tape::words_of_loss(double value) const {
+std::string tape::loss_text(double value) const {
   std::string why;
   for (const auto& one : nodes_)
     if (why = one->spoilt(); !why.empty()) break;
@@ -172,7 +172,7 @@ void tape::begin_backward(const tensor& loss, double scale) {
                 fmt::format("backward: the scale of the loss is {}; it must be a finite number of float32", scale));
   const double value = loss.item();
   is_spoilt_ = is_spoilt_ || !std::isfinite(value);
-  if (is_spoilt_ && !owner_.rules().skips()) throw error(error_kind::run, words_of_loss(value));
+  if (is_spoilt_ && !owner_.rules().skips()) throw error(error_kind::run, loss_text(value));
   // The trained members get NaN, and so does the gradient's norm, so that the optimizer step is skipped.
   if (is_spoilt_) scale = std::numeric_limits<double>::quiet_NaN();
   owner_.note_loss(value);
@@ -188,7 +188,7 @@ void tape::begin_at(const tensor& output, node& from, tensor grad) {
   next_ = output.node_ + std::size_t{1};
 }
 
-void tape::go_on() {
+void tape::proceed() {
   try {
     go_back();
   } catch (...) {

@@ -46,7 +46,7 @@ class node {
 
   /// Whether its gradient stays until the optimizer's step: it is not finished before, and accepts more gradient.
   virtual bool keeps_gradient() const { return false; }
-  /// Whether `backward` completes later; `tape::go_on` or `tape::fail` follows.
+  /// Whether `backward` completes later; `tape::proceed` or `tape::fail` follows.
   virtual bool waits() const { return false; }
 
   /// The replica or table that it belongs to, which finds its own nodes by it, or null.
@@ -104,7 +104,7 @@ class tape {
   future<> backward(const tensor& outputs, tensor grad);
   /// Continues when the result that a node waited for is there. Call it in a task, since a pass may wait for other
   /// trainers.
-  void go_on();
+  void proceed();
   void fail(const std::exception_ptr& why) {
     is_going_back_ = false;
     done_->fail(why);
@@ -141,7 +141,7 @@ class tape {
   bool training_;
   std::uint64_t context_;  ///< counts the trainer's training contexts
   std::uint32_t own_rank() const;
-  std::string words_of_loss(double value) const;
+  std::string loss_text(double value) const;
   template <class Begin>
   future<> backward_by(Begin begin);
   void begin_backward(const tensor& loss, double scale);

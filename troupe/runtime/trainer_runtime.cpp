@@ -153,10 +153,10 @@ void trainer_runtime::deliver() {
   actor_.done(std::move(result));
 }
 
-void trainer_runtime::tell(msg::actor_status& now) const {
+void trainer_runtime::report(msg::actor_status& now) const {
   now.phase = function_.is_under_way() ? "training" : "idle";
-  communicator_.tell_waits(actor_.name, now.waits);
-  calls_.tell_waits(actor_.name, now.waits);
+  communicator_.report_waits(actor_.name, now.waits);
+  calls_.report_waits(actor_.name, now.waits);
 }
 
 /// If this trainer takes more steps, the run ends: they would wait for each other forever.

@@ -36,6 +36,7 @@
 #include "troupe/optimizer.hpp"
 #include "troupe/runtime/caller.hpp"
 #include "troupe/runtime/communicator.hpp"
+#include "troupe/runtime/completion.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/kept_state.hpp"
 #include "troupe/runtime/loop_places.hpp"
@@ -46,7 +47,6 @@
 #include "troupe/runtime/step_reductions.hpp"
 #include "troupe/runtime/table_clients.hpp"
 #include "troupe/runtime/task_requests.hpp"
-#include "troupe/runtime/unfinished.hpp"
 #include "troupe/runtime/wait_cycles.hpp"
 #include "troupe/runtime/whole_gradient.hpp"
 #include "troupe/task.hpp"
@@ -79,10 +79,10 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   actors::actor_trace& trace;  ///< the actor's
   std::uint64_t& step;         ///< the actor's current step
 
-  void meet(const actors::trainer_peers& all) override { communicator_.meet(rank(), all); }
+  void set_peers(const actors::trainer_peers& all) override { communicator_.set_peers(rank(), all); }
   void begin(msg::train& order) override;
   void stop() override;
-  void tell(msg::actor_status& now) const override;
+  void report(msg::actor_status& now) const override;
   void take(const msg::trainer_ended& word) override;
   void take(msg::collective_share&& share) override {
     executor().enter([&] { communicator_.take(share); });
@@ -132,7 +132,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void note_loss(double value) {
     if (std::isfinite(value)) losses_.add(value, 1);
   }
-  future<> take_step(tape& with, const std::vector<trained>& members, optimizer_words& words);
+  future<> take_step(tape& with, const std::vector<trained>& members, optimizer_text& text);
   /// The optimizer steps skipped for NaN or Inf.
   std::uint64_t skipped_steps() const { return whole_.skipped(); }
   /// Whether the last optimizer step was not awaited.
@@ -203,10 +203,10 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
     communicator_.send_probe(to, number, std::move(path));
   }
   void look_after(std::chrono::milliseconds delay) override;
-  void waits_for_ever(const std::string& words) override;
+  void waits_for_ever(const std::string& text) override;
   actor_executor& executor() const { return *requests_.executor(); }
   /// Whether passes of its replicas exchange numbers with other trainers.
-  bool meets() const { return assigned_.trainers > 1 && replicas_.meets(); }
+  bool synchronizes() const { return assigned_.trainers > 1 && replicas_.synchronizes(); }
   /// Its tasks need their own stack if passes wait.
   void choose_stack() { executor().use_own_stack(assigned_.trainers > 1 && replicas_.waits_in_passes()); }
   void with_all_parts(std::function<void()> then) {

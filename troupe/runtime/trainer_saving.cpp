@@ -45,14 +45,14 @@ void trainer_runtime::check_loops(bool is_first_step) {
 /// Votes for a checkpoint after the step if one is due by time. Throws if the votes would not reach the others.
 void trainer_runtime::vote_to_save() {
   if (!checkpoint_.is_by_time()) return;
-  const bool is_told = replicas_.is_reduced();
-  if (assigned_.trainers > 1 && !is_told)
+  const bool is_reported = replicas_.is_reduced();
+  if (assigned_.trainers > 1 && !is_reported)
     throw error(
         error_kind::input,
         "--checkpoint-seconds: trainers agree on a checkpoint in the steps that they take together, and none of "
         "their replicas has gradients that are summed up; use --checkpoint-every N");
   votes_.vote_to_save(checkpoint_.is_due_by_time());
-  if (!is_told) votes_.count({.save = votes_.own().save});
+  if (!is_reported) votes_.count({.save = votes_.own().save});
 }
 
 /// Sends this trainer's part of a checkpoint to the master, and calls `then` when training may continue.

@@ -49,7 +49,7 @@ void trainer_runtime::check_all_awaited() const {
   replicas_.check_steps_awaited("the trainer function ends");
 }
 
-future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members, optimizer_words& words) {
+future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& members, optimizer_text& text) {
   check_step_awaited("an optimizer step");
   replicas_.check_steps_awaited("an optimizer step");
   with.check_training("an optimizer step");
@@ -70,7 +70,7 @@ future<> trainer_runtime::take_step(tape& with, const std::vector<trained>& memb
   with.mark_stepped();
   kept_.note_step();
   check_peers();
-  reductions_.optimizers().use(words, step);
+  reductions_.optimizers().use(text, step);
   return take_part(with, members, schedule_.ends_update(step));
 }
 
@@ -113,9 +113,9 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
   const auto shared = std::make_shared<promise<>>(std::move(done));
   steps_.last = shared->state();
   steps_.waits_for_all =
-      assigned_.trainers > 1 && (meets() || (ends && std::ranges::any_of(members, is_stepped_by_all)));
+      assigned_.trainers > 1 && (synchronizes() || (ends && std::ranges::any_of(members, is_stepped_by_all)));
   const bool is_agreed_on = ends && rules.applies_whole();
-  const auto all = std::make_shared<unfinished>(shared, [this, is_agreed_on](const auto& taken) {
+  const auto all = std::make_shared<completion>(shared, [this, is_agreed_on](const auto& taken) {
     if (!is_agreed_on) return end_step(taken);
     whole_.apply(steps_.members, step, taken, [this, taken] { end_step(taken); });
   });
@@ -123,7 +123,7 @@ future<> trainer_runtime::take_part(tape& with, const std::vector<trained>& memb
   const step_reductions::update_part part{schedule_.update(step), schedule_.begins_update(step), ends};
   for (const trained& one : members)
     if (const auto* local = std::get_if<std::shared_ptr<replica>>(&one)) reductions_.reduce(with, **local, part, all);
-  if (meets()) reductions_.stand_by(all);
+  if (synchronizes()) reductions_.join_idle(all);
   all->end_part();
   return coming;
 }
@@ -165,19 +165,19 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
 
 /// Resumes the function after a step, or ends it; first saves a checkpoint if one is due.
 void trainer_runtime::leave_step(const std::shared_ptr<promise<>>& done) {
-  const auto go_on = [this, done] {
+  const auto proceed = [this, done] {
     if (votes_.stops()) return done->fail(std::make_exception_ptr(run_stopped()));
     function_.has_done(steps_.done);
     done->set();
   };
-  if (!schedule_.saves) return go_on();
+  if (!schedule_.saves) return proceed();
   try {
     kept_.hold();
   } catch (...) {
     return done->fail(std::current_exception());
   }
-  if (!saves_now()) return go_on();
-  save(go_on, [done](const error& why) { done->fail(why); });
+  if (!saves_now()) return proceed();
+  save(proceed, [done](const error& why) { done->fail(why); });
 }
 
 }  // namespace troupe::runtime

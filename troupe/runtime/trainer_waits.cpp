@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "actors/failure.hpp"
-#include "troupe/runtime/group_words.hpp"
+#include "troupe/runtime/group_text.hpp"
 #include "troupe/runtime/place.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
@@ -30,11 +30,11 @@ void trainer_runtime::look_after(std::chrono::milliseconds delay) {
 std::optional<trainer_wait> trainer_runtime::waits_for_step() const {
   const bool is_ending = phase_ == phase::ending;
   if (!steps_.waits_for_all || steps_.last->is_ready() || !(is_ending || steps_.last->has_task())) return {};
-  std::string words =
+  std::string text =
       is_ending ? fmt::format("trainer {} has returned within optimizer step {}, of {} contexts", rank(),
                               schedule_.update(step), schedule_.accumulate)
                 : fmt::format("trainer {} takes optimizer step {}{}", rank(), step, in_brackets(communicator_.place()));
-  trainer_wait made{{rank(), msg::peer_wait::for_step, {}, 0, step, std::move(words)}, {}};
+  trainer_wait made{{rank(), msg::peer_wait::for_step, {}, 0, step, std::move(text)}, {}};
   for (std::uint32_t other = 0; other < assigned_.trainers; ++other)
     if (other != rank()) made.on.push_back(other);
   return made;
@@ -56,8 +56,8 @@ bool trainer_runtime::owes(const msg::peer_wait& theirs) const {
   return theirs.kind == msg::peer_wait::for_step ? steps_.done < theirs.number : communicator_.owes(theirs);
 }
 
-void trainer_runtime::waits_for_ever(const std::string& words) {
-  fail(step_under_way(), actors::make_failure(actors::errc::bad_input, words));
+void trainer_runtime::waits_for_ever(const std::string& text) {
+  fail(step_under_way(), actors::make_failure(actors::errc::bad_input, text));
 }
 
 void trainer_runtime::take(const msg::wait_probe& probe) {

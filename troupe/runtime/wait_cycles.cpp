@@ -8,11 +8,11 @@ namespace troupe::runtime {
 namespace {
 
 /// Describes a cycle, with the same text for all of its members.
-std::string words_of_cycle(std::vector<msg::peer_wait> cycle) {
+std::string cycle_text(std::vector<msg::peer_wait> cycle) {
   std::rotate(cycle.begin(), std::ranges::min_element(cycle, {}, &msg::peer_wait::rank), cycle.end());
-  std::string words = "trainers wait for each other, and none of them can continue: ";
+  std::string text = "trainers wait for each other, and none of them can continue: ";
   for (const msg::peer_wait& one : cycle) words += one.words + "; ";
-  return words + "all trainers call what belongs together, in the same order";
+  return text + "all trainers call what belongs together, in the same order";
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ bool wait_cycles::take(std::uint32_t sender, const msg::wait_probe& probe) {
   if (!now || !trainer_.owes(probe.path.back())) return true;
   const msg::peer_wait& first = probe.path.front();
   if (first.rank == rank_) {
-    if (first == now->what) trainer_.waits_for_ever(words_of_cycle(probe.path));
+    if (first == now->what) trainer_.waits_for_ever(cycle_text(probe.path));
     return true;
   }
   // A cycle without the first trainer: its own members find it.

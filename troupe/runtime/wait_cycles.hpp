@@ -39,7 +39,7 @@ class waiting_trainer {
   /// Schedules a call of `wait_cycles::look`.
   virtual void look_after(std::chrono::milliseconds delay) = 0;
   /// Reports that this trainer and others wait for each other. May be called more than once.
-  virtual void waits_for_ever(const std::string& words) = 0;
+  virtual void waits_for_ever(const std::string& text) = 0;
 };
 
 /// Belongs to a trainer's actor.

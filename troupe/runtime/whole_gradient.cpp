@@ -10,8 +10,8 @@
 #include "actors/clipping.hpp"
 #include "actors/non_finite_watch.hpp"
 #include "troupe/error.hpp"
+#include "troupe/runtime/completion.hpp"
 #include "troupe/runtime/tape.hpp"
-#include "troupe/runtime/unfinished.hpp"
 
 namespace troupe::runtime {
 
@@ -31,7 +31,7 @@ bool is_of_some(const replica& one) { return !one.is_synchronized() || one.group
 /// In the first such optimizer step the trainers agree on whether they exchange norms.
 void whole_gradient::agree(bool has_own, const std::shared_ptr<promise<>>& done, std::function<void()> then) {
   const std::int64_t mine = has_own ? 1 : 0;
-  reductions_.meet("the members of the optimizer", tensor::of<std::int64_t>(shape(1), std::span(&mine, 1)))
+  reductions_.gather("the members of the optimizer", tensor::of<std::int64_t>(shape(1), std::span(&mine, 1)))
       .then([this, done, then = std::move(then)](future<std::vector<tensor>> all) {
         try {
           const auto answers = all.get();
@@ -70,7 +70,7 @@ void whole_gradient::apply(const std::vector<trained>& members, std::uint64_t st
     return apply_clipped(members, of_all.value(), done, std::move(then));
   }
   const auto limbs = of_this_trainer.limbs();
-  reductions_.meet("the norm of the gradient", tensor::of<std::int64_t>(shape(limbs.size()), limbs))
+  reductions_.gather("the norm of the gradient", tensor::of<std::int64_t>(shape(limbs.size()), limbs))
       .then([this, members, of_all, done = std::move(done),
              then = std::move(then)](future<std::vector<tensor>> sums) mutable {
         try {
@@ -96,7 +96,7 @@ void whole_gradient::apply_clipped(const std::vector<trained>& members, double s
     return done->fail(
         error(error_kind::run, fmt::format("the gradient's norm is {}; {}", actors::kind_of(norm), spoilt_advice)));
   if (!order.apply) ++skipped_;
-  const auto all = std::make_shared<unfinished>(done, [then = std::move(then)](const auto&) { then(); });
+  const auto all = std::make_shared<completion>(done, [then = std::move(then)](const auto&) { then(); });
   tables_.order_step(members, order, all);
   for_replicas(members, [&](replica& one) {
     if (order.apply)

@@ -1,4 +1,4 @@
-#include "troupe/runtime/server_desk.hpp"
+#include "troupe/runtime/module_service.hpp"
 
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ void server_caller::callback_threw(const std::exception_ptr& thrown) {
   if (const auto why = error_in_callback(thrown)) host_.post([why = *why] { throw why; }, {});
 }
 
-void server_caller::send(std::uint32_t server, msg::call what) { host_.tell(server, std::move(what)); }
+void server_caller::send(std::uint32_t server, msg::call what) { host_.send(server, std::move(what)); }
 
 void server_caller::wake_after(std::chrono::milliseconds delay) {
   host_.post([this] { expire(); }, delay);
@@ -112,7 +112,7 @@ named_tensors to_state(actors::remote_module& of, actors::state_parts which) {
 }
 
 /// Returns the entries without the optimizer's name. Throws `error` if `into` has the buffers of another optimizer.
-named_tensors without_owner(const named_tensors& state, const actors::remote_module& into, const std::string& words) {
+named_tensors without_owner(const named_tensors& state, const actors::remote_module& into, const std::string& text) {
   named_tensors left;
   std::string owner;
   bool has_buffers = false;
@@ -129,7 +129,7 @@ named_tensors without_owner(const named_tensors& state, const actors::remote_mod
     throw error(error_kind::input,
                 fmt::format("{}: the state is of the optimizer {}, the table's is {}; make the optimizer whose state "
                             "it is, or load the weight alone",
-                            words, printable(owner), own));
+                            text, printable(owner), own));
   return left;
 }
 
@@ -160,14 +160,14 @@ caf::expected<actors::remote_module::saved> save_parts(const std::string& folder
 
 // -- the desk -------------------------------------------------------------------------
 
-server_desk::server_desk(actors::module_host& host)
+module_service::module_service(actors::module_host& host)
     : host_(host), calls_(host), under_way_([this]() -> std::optional<open_code> {
         const std::uint64_t turn = calls_.executor()->turns();
         if (turn % 2 == 0) return std::nullopt;
         return open_code{.who = host_.name(), .what = "a task of its objects", .turn = turn, .is_awaited = false};
       }) {}
 
-actors::remote_module& server_desk::module(std::uint64_t number, const std::string& method) {
+actors::remote_module& module_service::module(std::uint64_t number, const std::string& method) {
   actors::remote_module* const found = number == 0 ? nullptr : host_.find(number);
   if (found == nullptr)
     throw error(error_kind::input,
@@ -175,7 +175,7 @@ actors::remote_module& server_desk::module(std::uint64_t number, const std::stri
   return *found;
 }
 
-kernels::device& server_desk::device(const std::string& name) const {
+kernels::device& module_service::device(const std::string& name) const {
   if (name == "cpu") return kernels::host_device();
   const actors::compute_devices there = actors::devices_of(*host_.actor()->home_system);
   const std::string wanted = fmt::format("to(\"{}\") on {}", printable(name), host_.name());
@@ -193,8 +193,8 @@ kernels::device& server_desk::device(const std::string& name) const {
   return there.at(static_cast<std::size_t>(found - there.numbers.begin()));
 }
 
-std::optional<actors::call_result> server_desk::call(msg::call& what,
-                                                     const std::function<actors::call_return()>& /*later*/) {
+std::optional<actors::call_result> module_service::call(msg::call& what,
+                                                        const std::function<actors::call_return()>& /*later*/) {
   msg::returned answer;
   try {
     calls_.executor()->enter([&] {
@@ -222,8 +222,8 @@ std::optional<actors::call_result> server_desk::call(msg::call& what,
   return answer;
 }
 
-void server_desk::load_state(actors::remote_module& into, detail::unpacker& from, bool only_checks) {
-  const std::string words = from.text();
+void module_service::load_state(actors::remote_module& into, detail::unpacker& from, bool only_checks) {
+  const std::string text = from.text();
   const auto place = static_cast<place_in_run>(detail::unpack<std::uint8_t>(from));
   // This call was made before the checkpoint: only check it, as it was then.
   const bool is_over = into.is_restored() && place == place_in_run::before_saved;
@@ -232,17 +232,17 @@ void server_desk::load_state(actors::remote_module& into, detail::unpacker& from
                 fmt::format("{} by a client, an object's method or a thread of the program: this run was resumed, and "
                             "has restored what it would overwrite; whether the call was made before the checkpoint is "
                             "known of trainer functions only, so call it in one",
-                            words));
+                            text));
   const auto state = detail::unpack<named_tensors>(from);
   only_checks = only_checks || is_over;
   if (auto* const shaped = dynamic_cast<module_with_state*>(&into))
     return only_checks ? shaped->check(state) : shaped->load(state);
-  const auto entries = from_state(without_owner(state, into, words));
+  const auto entries = from_state(without_owner(state, into, text));
   const caf::error wrong = only_checks ? into.check_state_dict(entries) : into.load_state_dict(entries);
   if (wrong) throw to_error(wrong);
 }
 
-void server_desk::about(const std::string& method, detail::unpacker& from, detail::packed& result) {
+void module_service::about(const std::string& method, detail::unpacker& from, detail::packed& result) {
   actors::remote_module& one = module(detail::unpack<std::uint64_t>(from), method);
   auto* const shaped = dynamic_cast<module_with_state*>(&one);
   if (method == "parameters") {
@@ -270,7 +270,7 @@ void server_desk::about(const std::string& method, detail::unpacker& from, detai
   }
 }
 
-void server_desk::make(detail::unpacker& from, std::uint32_t asker, detail::packed& result) {
+void module_service::make(detail::unpacker& from, std::uint32_t asker, detail::packed& result) {
   msg::instantiate order;
   order.spec.type = from.text();
   order.trainers = detail::unpack<std::uint32_t>(from);
@@ -297,7 +297,7 @@ void server_desk::make(detail::unpacker& from, std::uint32_t asker, detail::pack
 
 /// Counts a reference up or down. A release may arrive before the message that counts the reference, so a sum may be
 /// negative for a while.
-void server_desk::count(detail::unpacker& from) {
+void module_service::count(detail::unpacker& from) {
   const auto module = detail::unpack<std::uint64_t>(from);
   const auto holder = detail::unpack<std::uint32_t>(from);
   const auto change = detail::unpack<std::int32_t>(from);

@@ -1,4 +1,4 @@
-#include "actors/part_leader.hpp"
+#include "actors/pipeline_leader.hpp"
 
 #include <algorithm>
 #include <span>
@@ -13,7 +13,7 @@ namespace troupe::actors {
 namespace {
 
 /// Picks the parts beside the first one out of `others`.
-part_links::neighbours beside_first(const std::vector<msg::part_actor>& others, const model::job& what) {
+pipeline_links::neighbours beside_first(const std::vector<msg::part_actor>& others, const model::job& what) {
   const auto next_stage = others.begin() + (what.tensor_parallel - 1);
   return {.before = {},
           .behind = what.pipeline > 1 ? *next_stage : msg::part_actor(),
@@ -33,7 +33,7 @@ msg::tensor targets_of(const std::shared_ptr<const model::batch>& whole, const s
 
 // -- set-up -------------------------------------------------------------------
 
-part_leader::part_leader(step_work& work, std::vector<msg::part_actor> others)
+pipeline_leader::pipeline_leader(step_work& work, std::vector<msg::part_actor> others)
     : step_body(work),
       others_(std::move(others)),
       links_(work.actor.self, work.trace, work.assigned.rank, beside_first(others_, work.job())),
@@ -42,14 +42,14 @@ part_leader::part_leader(step_work& work, std::vector<msg::part_actor> others)
                 links_.send_beside(msg::partial_sum{.head = {.step = work_.step}, .number = number, .numbers = share});
               }) {}
 
-caf::error part_leader::begin(const msg::trainer_position& from, kernels::device& device) {
+caf::error pipeline_leader::begin(const msg::trainer_position& from, kernels::device& device) {
   if (auto error = work_.make_replica(from, device, &slices_)) return error;
   passes_.emplace(model::place_of_part(work_.job(), 0), *work_.replica, slices_, links_, work_.trace,
                   stage_passes::receivers{
                       .loss = {},
                       .full =
                           [this](std::uint32_t bucket) {
-                            if (work_.judge(work_.step)) send_bucket(bucket);
+                            if (work_.check_finite(work_.step)) send_bucket(bucket);
                           },
                       .turns = [](std::uint64_t) {},
                       .passed_back = [this] { are_through_ = true; },
@@ -60,7 +60,7 @@ caf::error part_leader::begin(const msg::trainer_position& from, kernels::device
 // -- a step -------------------------------------------------------------------
 
 /// Sends the step's micro-batches through the parts; `passed_through_parts` is called when they are back.
-void part_leader::run() {
+void pipeline_leader::run() {
   work_.begin_step();
   work_.take_batch();
   ++work_.waiting;
@@ -89,20 +89,20 @@ void part_leader::run() {
   advance_passes();
 }
 
-stage_passes::pass part_leader::pass_of(std::uint64_t of_step, std::size_t size) const {
+stage_passes::pass pipeline_leader::pass_of(std::uint64_t of_step, std::size_t size) const {
   return {
       .step = of_step, .size = size, .key = work_.pass_key(of_step), .wants_grad_input = work_.client.servers() > 0};
 }
 
 /// The common fields of a step's activations; a batch without samples needs no others.
-msg::activation part_leader::activation_of(std::uint64_t of_step) const {
+msg::activation pipeline_leader::activation_of(std::uint64_t of_step) const {
   const step_schedule& schedule = work_.schedule;
   return {.head = {.step = of_step}, .update = schedule.update(of_step), .ends_update = schedule.ends_update(of_step)};
 }
 
 /// The activation for a micro-batch, with targets and without numbers.
-msg::activation part_leader::activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& of,
-                                           std::uint32_t number) const {
+msg::activation pipeline_leader::activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& of,
+                                               std::uint32_t number) const {
   const auto samples = model::micro_batch_of(of->size, work_.job().micro_batches, number);
   msg::activation made = activation_of(of_step);
   made.micro_batch = number;
@@ -113,7 +113,7 @@ msg::activation part_leader::activation_of(std::uint64_t of_step, const std::sha
 }
 
 /// Sends the other slices of its stage a copy of an input, whose memory is reused before they have ended.
-void part_leader::send_input_beside(msg::activation what, const float* numbers, std::size_t samples) {
+void pipeline_leader::send_input_beside(msg::activation what, const float* numbers, std::size_t samples) {
   if (work_.job().tensor_parallel == 1) return;
   msg::tensor_buffer copy(samples, work_.replica->in_features());
   std::copy_n(numbers, copy.size(), copy.data());
@@ -122,7 +122,7 @@ void part_leader::send_input_beside(msg::activation what, const float* numbers, 
 }
 
 /// Passes what has come. A waiting pass prevents that, and handles it when it resumes.
-void part_leader::advance_passes() {
+void pipeline_leader::advance_passes() {
   if (slices_.is_waiting()) return;
   slices_.run(work_.step, [this] {
     if (pass_on()) are_through_ = true;
@@ -131,18 +131,18 @@ void part_leader::advance_passes() {
 }
 
 /// Continues after this part's passes, outside of their work, which would otherwise include the next step.
-void part_leader::after_passes() {
+void pipeline_leader::after_passes() {
   if (slices_.is_waiting() || work_.is_over()) return;
   if (std::exchange(are_through_, false)) {
     const std::size_t size = work_.now.rows.samples->size;
     if (size == 0)
       work_.tally.add_absent();
     else if (work_.take_step_loss(work_.step, size, passes_->order().loss()))
-      work_.judge(work_.step);
+      work_.check_finite(work_.step);
     if (!work_.is_over()) passed_through_parts();
   } else if (evaluated_) {
     const dense_replica::part passed = *std::exchange(evaluated_, std::nullopt);
-    if (!work_.judge(work_.step)) return;
+    if (!work_.check_finite(work_.step)) return;
     if (work_.job().pipeline == 1) return has_outputs(passed.kept->outputs.data());
     links_.send_on(tested_activation(), work_.replica->outputs_of(passed));
   }
@@ -150,7 +150,7 @@ void part_leader::after_passes() {
 
 /// The micro-batches are back, or the batch has no samples: sends their gradient to the servers and looks up the next
 /// rows.
-void part_leader::passed_through_parts() {
+void pipeline_leader::passed_through_parts() {
   work_.send_gradients();
   if (work_.is_over()) return;
   if (work_.clips_or_skips() && work_.ends_update()) {
@@ -162,7 +162,7 @@ void part_leader::passed_through_parts() {
   work_.arrived();
 }
 
-void part_leader::ask_parts_for_norms() {
+void pipeline_leader::ask_parts_for_norms() {
   squared_norm_ = {};
   for (std::uint32_t part = 1; part < work_.job().parts(); ++part) {
     ++work_.waiting;
@@ -179,13 +179,13 @@ void part_leader::ask_parts_for_norms() {
   }
 }
 
-model::exact_sum part_leader::squared_norm() {
+model::exact_sum pipeline_leader::squared_norm() {
   model::exact_sum of_all = step_body::squared_norm();
   of_all.merge(squared_norm_);
   return of_all;
 }
 
-void part_leader::decide(bool applies, float factor) {
+void pipeline_leader::decide(bool applies, float factor) {
   for (std::uint32_t part = 1; part < work_.job().parts(); ++part)
     ask_part<msg::committed>(part,
                              msg::optimizer_step{work_.trace.next(work_.step), work_.assigned.replica, applies, factor},
@@ -196,11 +196,11 @@ void part_leader::decide(bool applies, float factor) {
 // -- between steps ------------------------------------------------------------
 
 /// The activation for the current test rows, without numbers.
-msg::activation part_leader::tested_activation() const {
+msg::activation pipeline_leader::tested_activation() const {
   return {.head = {.step = work_.step}, .trains = false, .batch_size = work_.evaluation.samples().size};
 }
 
-void part_leader::evaluate(const std::function<void()>& then) {
+void pipeline_leader::evaluate(const std::function<void()>& then) {
   ++work_.waiting;
   scored_ = then;
   // Outputs of this part, or those that the next stage sends back, and those of the other slices.
@@ -215,7 +215,7 @@ void part_leader::evaluate(const std::function<void()>& then) {
 }
 
 /// Handles outputs for the current test rows; null: another slice's, which are the same.
-void part_leader::has_outputs(const float* outputs) {
+void pipeline_leader::has_outputs(const float* outputs) {
   if (outputs != nullptr) work_.evaluation.score(outputs);
   if (--missing_outputs_ > 0) return;
   std::exchange(scored_, nullptr)();
@@ -223,7 +223,7 @@ void part_leader::has_outputs(const float* outputs) {
 }
 
 /// Fills `states_` with the states of all parts, then calls `then`.
-void part_leader::gather(bool ends, const std::function<void()>& then) {
+void pipeline_leader::gather(bool ends, const std::function<void()>& then) {
   const std::uint32_t parts = work_.job().parts();
   states_.assign(parts, {});
   states_.front() = work_.replica->state();
@@ -243,12 +243,12 @@ void part_leader::gather(bool ends, const std::function<void()>& then) {
   }
 }
 
-std::vector<msg::tensor> part_leader::state() {
+std::vector<msg::tensor> pipeline_leader::state() {
   const auto buffers = static_cast<std::size_t>(model::state_buffers(work_.job().dense_optimizer));
   return joined_states(model::parts_of_network(work_.job(), work_.spec()), std::exchange(states_, {}), buffers);
 }
 
-step_body::outcome part_leader::end() {
+step_body::outcome pipeline_leader::end() {
   const auto of_optimizer = static_cast<std::size_t>(model::state_buffers(work_.job().dense_optimizer));
   auto all = state();
   outcome made{.weights = std::move(all.front()),
@@ -261,19 +261,19 @@ step_body::outcome part_leader::end() {
 
 // -- messages of other parts ------------------------------------------------------
 
-caf::error part_leader::take(msg::partial_sum&& share) {
+caf::error pipeline_leader::take(msg::partial_sum&& share) {
   if (auto error = slices_.take(std::move(share))) return error;
   after_passes();
   return {};
 }
 
-caf::error part_leader::take(msg::activation_gradient&& grad) {
+caf::error pipeline_leader::take(msg::activation_gradient&& grad) {
   if (auto error = passes_->take(std::move(grad))) return error;
   if (work_.phase == trainer_phase::reducing) advance_passes();
   return {};
 }
 
-caf::error part_leader::take(msg::part_outputs&& outputs) {
+caf::error pipeline_leader::take(msg::part_outputs&& outputs) {
   const std::uint32_t slices = work_.job().tensor_parallel;
   const std::uint32_t distance = outputs.rank - work_.assigned.rank;  // to another slice, or to the next stage
   if (work_.phase != trainer_phase::evaluating || missing_outputs_ == 0 || distance == 0 || distance > slices)
@@ -290,18 +290,18 @@ caf::error part_leader::take(msg::part_outputs&& outputs) {
 // -- status -------------------------------------------------------------------------
 
 /// Adds this part's micro-batches, and what they wait for.
-void part_leader::tell(msg::actor_status& now) const {
+void pipeline_leader::report(msg::actor_status& now) const {
   const stage_passes& mine = *passes_;
   const bool waits_for_slices = slices_.is_waiting();
   if (work_.phase == trainer_phase::reducing && !mine.order().is_through()) {
     now.phase = "passing";
-    if (!mine.order().is_forward_next() && !waits_for_slices) mine.tell_lacking(work_.step, now);
+    if (!mine.order().is_forward_next() && !waits_for_slices) mine.report_lacking(work_.step, now);
   }
-  if (waits_for_slices) slices_.tell_missing(work_.step, now);
+  if (waits_for_slices) slices_.report_missing(work_.step, now);
   if (work_.phase == trainer_phase::evaluating && now.waits.empty())
     now.waits.push_back({now.name, "the outputs", work_.step,
                          fmt::format("trainer {}", work_.assigned.rank + work_.job().tensor_parallel)});
-  mine.tell_alive(work_.job().micro_batches, now);
+  mine.report_in_flight(work_.job().micro_batches, now);
 }
 
 }  // namespace troupe::actors

@@ -70,9 +70,9 @@ class server_caller final : public caller {
 };
 
 /// Belongs to the server.
-class server_desk final : public actors::remote_module {
+class module_service final : public actors::remote_module {
  public:
-  explicit server_desk(actors::module_host& host);
+  explicit module_service(actors::module_host& host);
 
   std::optional<actors::call_result> call(msg::call& what, const std::function<actors::call_return()>& later) override;
 

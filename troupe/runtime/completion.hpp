@@ -11,12 +11,12 @@
 namespace troupe::runtime {
 
 /// Counts its parts. Belongs to one thread.
-class unfinished {
+class completion {
  public:
   using end = std::function<void(const std::shared_ptr<promise<>>& done)>;
 
   /// Begins with one part, which the code that begins the others ends. Calls `at_end` when all parts have ended.
-  unfinished(std::shared_ptr<promise<>> done, end at_end) : done_(std::move(done)), at_end_(std::move(at_end)) {}
+  completion(std::shared_ptr<promise<>> done, end at_end) : done_(std::move(done)), at_end_(std::move(at_end)) {}
 
   void begin_part() { ++parts_; }
   void end_part() {
@@ -33,6 +33,6 @@ class unfinished {
   const end at_end_;
   int parts_ = 1;
 };
-using unfinished_ptr = std::shared_ptr<unfinished>;
+using completion_ptr = std::shared_ptr<completion>;
 
 }  // namespace troupe::runtime

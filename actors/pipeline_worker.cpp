@@ -1,4 +1,4 @@
-#include "actors/part_follower.hpp"
+#include "actors/pipeline_worker.hpp"
 
 #include <fmt/format.h>
 
@@ -24,8 +24,8 @@ bool is_matrix(const msg::tensor& what, std::uint64_t rows, std::uint64_t cols) 
 
 }  // namespace
 
-part_follower::part_follower(trainer_context actor, const trainer_assignment& assigned, const model::stage_place& at,
-                             part_links::neighbours beside)
+pipeline_worker::pipeline_worker(trainer_context actor, const trainer_assignment& assigned,
+                                 const model::stage_place& at, pipeline_links::neighbours beside)
     : trainer_body(std::move(actor)),
       trace_(actor_.trace),
       step_(actor_.step),
@@ -40,7 +40,7 @@ part_follower::part_follower(trainer_context actor, const trainer_assignment& as
               {.loss = [this](double loss) { take_loss(loss); },
                .full =
                    [this](std::uint32_t bucket) {
-                     if (judge() && !is_spoilt_) send_bucket(bucket);
+                     if (check_finite() && !is_spoilt_) send_bucket(bucket);
                    },
                .turns =
                    [this](std::uint64_t step) {
@@ -53,7 +53,7 @@ part_follower::part_follower(trainer_context actor, const trainer_assignment& as
       }) {}
 
 /// Starts from this part of the network.
-void part_follower::begin(msg::train& order) {
+void pipeline_worker::begin(msg::train& order) {
   auto part = start_of_part(job_, *assigned_.data, order.from, at_.part());
   if (!part) return fail(part.error());
   replica_.start(part->parameters, part->buffers);
@@ -62,27 +62,27 @@ void part_follower::begin(msg::train& order) {
   step_ = order.from.steps_done;
 }
 
-void part_follower::enter(stage_phase next) {
+void pipeline_worker::enter(stage_phase next) {
   TROUPE_ASSERT(may_follow(phase_, next));
   phase_ = next;
 }
 
-void part_follower::fail(const caf::error& cause) {
+void pipeline_worker::fail(const caf::error& cause) {
   if (is_over()) return;
   enter(stage_phase::failed);
   fail_job(actor_, step_, cause);
 }
 
 /// Fails with the first NaN or Inf found. Returns false if this stage has failed.
-bool part_follower::judge() {
-  if (const auto found = replica_.judge(step_)) fail(make_failure(errc::not_finite, found->words()));
+bool pipeline_worker::check_finite() {
+  if (const auto found = replica_.check_finite(step_)) fail(make_failure(errc::not_finite, found->description()));
   return !is_over();
 }
 
 // -- messages from the parts before, beside and after --------------------------------------------------
 
 /// Returns why an activation does not fit the run; it may come from another process.
-caf::error part_follower::check(const msg::activation& input) const {
+caf::error pipeline_worker::check(const msg::activation& input) const {
   const msg::tensor& numbers = input.numbers;
   const std::uint64_t rows = numbers.rows;
   if (input.rank != rank_before())
@@ -110,37 +110,37 @@ caf::error part_follower::check(const msg::activation& input) const {
   return {};
 }
 
-void part_follower::take(msg::activation&& input) {
+void pipeline_worker::take(msg::activation&& input) {
   if (is_over()) return;
   if (auto error = check(input)) return fail(error);
   // The sender is at most one step ahead.
   if (inputs_.size() >= 2 * std::size_t{std::max(job_.micro_batches, job_.steps_together())})
     return fail(make_failure(errc::bad_input, "{} activations that are not passed", inputs_.size()));
   inputs_.push_back(std::move(input));
-  go_on();
+  proceed();
 }
 
-void part_follower::take(msg::activation_gradient&& grad) {
+void pipeline_worker::take(msg::activation_gradient&& grad) {
   if (is_over()) return;
   if (auto error = passes_.take(std::move(grad))) return fail(error);
   advance();
-  go_on();
+  proceed();
 }
 
-void part_follower::take(msg::part_outputs&& outputs) {
+void pipeline_worker::take(msg::part_outputs&& outputs) {
   if (is_over()) return;
   if (outputs.rank != actor_.rank + job_.tensor_parallel) return fail(refusal());  // the next stage's rank
   links_.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = std::move(outputs.numbers)});
 }
 
-void part_follower::take(msg::partial_sum&& share) {
+void pipeline_worker::take(msg::partial_sum&& share) {
   if (is_over()) return;
   if (auto error = slices_.take(std::move(share))) return fail(error);
-  go_on();
+  proceed();
 }
 
 /// Handles the received activations in order, as far as the current step allows.
-void part_follower::go_on() {
+void pipeline_worker::proceed() {
   while (!inputs_.empty() && !is_over()) {
     msg::activation& next = inputs_.front();
     if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
@@ -167,7 +167,7 @@ void part_follower::go_on() {
 
 // -- a step ------------------------------------------------------------------------------------
 
-void part_follower::begin_step(const msg::activation& first) {
+void pipeline_worker::begin_step(const msg::activation& first) {
   step_ = first.head.step;
   trace_.step_begins(step_);
   ends_update_ = first.ends_update;
@@ -185,7 +185,7 @@ void part_follower::begin_step(const msg::activation& first) {
   if (missing_ == 0) reduced();
 }
 
-stage_passes::pass part_follower::batch_of(const msg::activation& input) const {
+stage_passes::pass pipeline_worker::batch_of(const msg::activation& input) const {
   const std::uint64_t step = input.head.step;
   return {.step = step,
           .size = input.batch_size,
@@ -194,7 +194,7 @@ stage_passes::pass part_follower::batch_of(const msg::activation& input) const {
 }
 
 /// Adds a step that may overlap with those before it, or notes that no step follows, before all have been passed back.
-void part_follower::take_into_stream(msg::activation&& input) {
+void pipeline_worker::take_into_stream(msg::activation&& input) {
   if (phase_ == stage_phase::idle) {
     passes_.begin_stream();
     enter(stage_phase::passing);
@@ -208,7 +208,7 @@ void part_follower::take_into_stream(msg::activation&& input) {
   advance();
 }
 
-void part_follower::advance() {
+void pipeline_worker::advance() {
   if (slices_.is_waiting()) return;  // the waiting pass handles what has come when it resumes
   slices_.run(step_, [this] {
     const bool are_through = passes_.advance();
@@ -223,17 +223,17 @@ void part_follower::advance() {
 }
 
 /// The last stage knows first that a step is spoilt.
-void part_follower::take_loss(double loss) {
+void pipeline_worker::take_loss(double loss) {
   if (std::isfinite(loss)) return;
   if (job_.nan == model::nan_policy::skip) {
     is_spoilt_ = true;
   } else {
-    fail(make_failure(errc::not_finite, replica_.words_of_loss(loss)));
+    fail(make_failure(errc::not_finite, replica_.loss_text(loss)));
   }
 }
 
 /// All micro-batches of the step have been passed back.
-void part_follower::passed() {
+void pipeline_worker::passed() {
   if (is_over()) return;
   if (is_spoilt_) replica_.poison();
   if (!ends_update_ && !job_.streams()) return end_step();
@@ -242,7 +242,7 @@ void part_follower::passed() {
   if (missing_ == 0) reduced();
 }
 
-void part_follower::send_bucket(std::uint32_t bucket) {
+void pipeline_worker::send_bucket(std::uint32_t bucket) {
   const std::uint32_t weight = replica_.weight(bucket, assigned_.replica);
   msg::tensor share = replica_.share(bucket, assigned_.replica);
   if (job_.trainers == 1 && replica_.batches() == 1) return replica_.take(bucket, share);
@@ -254,12 +254,12 @@ void part_follower::send_bucket(std::uint32_t bucket) {
         if (--missing_ > 0 || phase_ != stage_phase::reducing) return;
         reduced();
         if (phase_ == stage_phase::passing) advance();
-        go_on();
+        proceed();
       },
       [this](const caf::error& error) { fail(error); });
 }
 
-void part_follower::reduced() {
+void pipeline_worker::reduced() {
   if (job_.streams()) {
     enter(stage_phase::passing);
     passes_.order().update();
@@ -269,16 +269,16 @@ void part_follower::reduced() {
   enter(stage_phase::deciding);
 }
 
-void part_follower::end_step() {
+void pipeline_worker::end_step() {
   enter(stage_phase::idle);
   trace_.step_ends(step_ + 1);
 }
 
-void part_follower::evaluate(const msg::activation& input) {
+void pipeline_worker::evaluate(const msg::activation& input) {
   trace_.progresses();
   const actor_trace::range working(trace_, trace::range_name::evaluate, step_);
   const auto part = replica_.evaluate(step_, input.numbers.rows, input.numbers.as<float>().data(), at_.is_last());
-  if (!judge()) return;
+  if (!check_finite()) return;
   if (at_.is_last())
     links_.send_back(msg::part_outputs{.head = {.step = step_}, .numbers = replica_.outputs_of(part)});
   else
@@ -287,17 +287,17 @@ void part_follower::evaluate(const msg::activation& input) {
 
 // -- the leader's queries ------------------------------------------------------------------------
 
-void part_follower::answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise) {
+void pipeline_worker::answer(const msg::part_query& query, caf::typed_response_promise<msg::part_state> promise) {
   state_query_ = {query, std::move(promise)};
   answer_queries();
 }
 
-void part_follower::answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) {
+void pipeline_worker::answer(const msg::gradient_norm& query, caf::typed_response_promise<msg::squared_norm> promise) {
   norm_query_ = {query, std::move(promise)};
   answer_queries();
 }
 
-caf::result<msg::committed> part_follower::answer(const msg::optimizer_step& order) {
+caf::result<msg::committed> pipeline_worker::answer(const msg::optimizer_step& order) {
   if (phase_ != stage_phase::deciding || order.head.step != step_)
     return make_failure(errc::wrong_context, "an optimizer step for step {}, which is not being decided",
                         order.head.step);
@@ -307,12 +307,12 @@ caf::result<msg::committed> part_follower::answer(const msg::optimizer_step& ord
     replica_.leave_out();
   end_step();
   msg::committed done{trace_.next(step_, msg::id_of(order.head))};
-  go_on();
+  proceed();
   return done;
 }
 
 /// Answers the queries whose step has come.
-void part_follower::answer_queries() {
+void pipeline_worker::answer_queries() {
   if (norm_query_ && phase_ == stage_phase::deciding && norm_query_->query.head.step == step_) {
     auto [query, promise] = *std::exchange(norm_query_, std::nullopt);
     model::exact_sum sum = replica_.mean_squared_norm();
@@ -324,7 +324,7 @@ void part_follower::answer_queries() {
   if (!state_query_ || !rests || state_query_->query.head.step > step_) return;
   auto [query, promise] = *std::exchange(state_query_, std::nullopt);
   if (query.ends) replica_.look_at_weights(step_);
-  if (!judge()) return;
+  if (!check_finite()) return;
   promise.deliver(
       msg::part_state{trace_.next(step_, msg::id_of(query.head)), replica_.state(), passes_.pass_seconds()});
   if (!query.ends) return;
@@ -335,7 +335,7 @@ void part_follower::answer_queries() {
 
 // -- status --------------------------------------------------------------------------------------
 
-void part_follower::tell(msg::actor_status& now) const {
+void pipeline_worker::report(msg::actor_status& now) const {
   const auto wait_for = [&](std::string what, std::string on) {
     now.waits.push_back({now.name, std::move(what), step_, std::move(on)});
   };
@@ -347,9 +347,9 @@ void part_follower::tell(msg::actor_status& now) const {
     case stage_phase::passing:
       now.phase = "passing";
       if (slices_.is_waiting())
-        slices_.tell_missing(step_, now);
+        slices_.report_missing(step_, now);
       else
-        passes_.tell_lacking(step_, now);
+        passes_.report_lacking(step_, now);
       break;
     case stage_phase::reducing:
       now.phase = "reducing";
@@ -366,7 +366,7 @@ void part_follower::tell(msg::actor_status& now) const {
     case stage_phase::failed:
       break;
   }
-  passes_.tell_alive(job_.micro_batches, now);
+  passes_.report_in_flight(job_.micro_batches, now);
 }
 
 }  // namespace troupe::actors

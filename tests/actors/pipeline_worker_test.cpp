@@ -1,6 +1,6 @@
 // A trainer with the last of two stages alone, among scripted actors: its phases, what it sends, and what it refuses.
 
-#include "actors/part_follower.hpp"
+#include "actors/pipeline_worker.hpp"
 
 #include <fmt/format.h>
 
@@ -16,14 +16,14 @@
 #include "model/job.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe::actors::part_follower_test {
+namespace troupe::actors::pipeline_worker_test {
 namespace {
 
 using lines = std::vector<std::string>;
 constexpr std::uint64_t samples = 4;  ///< per batch, in two micro-batches
 constexpr std::uint64_t features = 6;
 
-class PartFollower : public stage {
+class PipelineWorker : public stage {
  protected:
   /// Two replicas of two stages; this is the second stage (relu and a linear layer) of the first replica.
   void begin(const std::vector<model::setting>& further = {}) {
@@ -47,7 +47,7 @@ class PartFollower : public stage {
     trainer_peers peers{std::vector<msg::peer_actor>(4), std::vector<caf::actor_addr>(4)};
     peers.of_rank[0] = caf::actor_cast<msg::peer_actor>(leader);
     caf::actor_cast<trainer_state::pointer>(caf::actor_cast<caf::strong_actor_ptr>(follower_))
-        ->state.meet(std::move(peers));
+        ->state.set_peers(std::move(peers));
     msg::train order;
     order.job = settings;
     order.group = group_ = make_group();
@@ -123,7 +123,7 @@ msg::activation input(std::uint64_t step, std::uint32_t micro_batch, std::uint64
           .values = matrix(rows, 1)};
 }
 
-TEST_F(PartFollower, PassesWhatComesAndWaitsForTheMean) {
+TEST_F(PipelineWorker, PassesWhatComesAndWaitsForTheMean) {
   begin();
   EXPECT_EQ(phase(), "idle");
   send(input(1, 0));
@@ -138,7 +138,7 @@ TEST_F(PartFollower, PassesWhatComesAndWaitsForTheMean) {
   EXPECT_EQ(phase(), "passing, micro-batch 1 2 of trainer 0");
 }
 
-TEST_F(PartFollower, LeavesTheDecisionToTheLeaderWhereStepsMayBeClipped) {
+TEST_F(PipelineWorker, LeavesTheDecisionToTheLeaderWhereStepsMayBeClipped) {
   begin({{"clip-norm", "1"}});
   const auto part = caf::actor_cast<msg::part_actor>(follower_);
   const auto early = ask<msg::committed>(part, msg::optimizer_step{{.step = 1}, 0, true, 1});
@@ -155,7 +155,7 @@ TEST_F(PartFollower, LeavesTheDecisionToTheLeaderWhereStepsMayBeClipped) {
   EXPECT_EQ(phase(), "idle");
 }
 
-TEST_F(PartFollower, ReducesWithoutWeightWhereTheReplicaHasNoBatch) {
+TEST_F(PipelineWorker, ReducesWithoutWeightWhereTheReplicaHasNoBatch) {
   begin();
   send(msg::activation{.head = {.step = 1}, .update = 1, .ends_update = false});
   EXPECT_EQ(phase(), "idle") << "the optimizer step has further batches";
@@ -166,7 +166,7 @@ TEST_F(PartFollower, ReducesWithoutWeightWhereTheReplicaHasNoBatch) {
   EXPECT_EQ(log_, lines{"reduce 2.0, weight 0"});
 }
 
-TEST_F(PartFollower, ReducesAfterEachBatchOfAStreamAndRestsAtItsEnd) {
+TEST_F(PipelineWorker, ReducesAfterEachBatchOfAStreamAndRestsAtItsEnd) {
   begin({{"schedule", "pipedream"}});
   send(input(1, 0, samples));
   EXPECT_EQ(phase(), "reducing, bucket 0 1 of allreduce");
@@ -181,7 +181,7 @@ TEST_F(PartFollower, ReducesAfterEachBatchOfAStreamAndRestsAtItsEnd) {
   EXPECT_EQ(log_.back(), "reduce 3.0, weight 1") << "another stream";
 }
 
-TEST_F(PartFollower, GivesOutputsAndItsStateBetweenSteps) {
+TEST_F(PipelineWorker, GivesOutputsAndItsStateBetweenSteps) {
   begin({{"micro-batches", "1"}});
   msg::activation tested{.head = {}, .trains = false, .batch_size = 3, .numbers = matrix(3, features)};
   send(tested);
@@ -200,7 +200,7 @@ TEST_F(PartFollower, GivesOutputsAndItsStateBetweenSteps) {
   EXPECT_EQ(answer_->value->steps, 1U);
 }
 
-TEST_F(PartFollower, FailsOnMessagesThatDoNotFit) {
+TEST_F(PipelineWorker, FailsOnMessagesThatDoNotFit) {
   const auto expect = [this](const msg::activation& bad, const std::string& text) {
     begin();
     send(input(1, 0));
@@ -223,7 +223,7 @@ TEST_F(PartFollower, FailsOnMessagesThatDoNotFit) {
   expect(bad, "micro-batch 1 of a batch of 6 twice, or in a batch of 4");
 }
 
-TEST_F(PartFollower, FailsOnASumWithoutSlices) {
+TEST_F(PipelineWorker, FailsOnASumWithoutSlices) {
   begin();
   send(msg::partial_sum{{}, 0, 0, matrix(1, 1)});
   EXPECT_NE(error().find("a partial sum of trainer 0, which has no slice of this stage"), std::string::npos) << error();
@@ -241,4 +241,4 @@ TEST(StagePhases, NothingFollowsButWhatTheTableHas) {
 }
 
 }  // namespace
-}  // namespace troupe::actors::part_follower_test
+}  // namespace troupe::actors::pipeline_worker_test

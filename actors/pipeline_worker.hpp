@@ -32,7 +32,7 @@
 #include "actors/actor_trace.hpp"
 #include "actors/allreduce_client.hpp"
 #include "actors/dense_replica.hpp"
-#include "actors/part_links.hpp"
+#include "actors/pipeline_links.hpp"
 #include "actors/sliced_passes.hpp"
 #include "actors/stage_passes.hpp"
 #include "actors/trainer_assignment.hpp"
@@ -57,15 +57,15 @@ constexpr bool may_follow(stage_phase from, stage_phase to) {
 }
 
 /// Belongs to the trainer's actor.
-class part_follower final : public trainer_body {
+class pipeline_worker final : public trainer_body {
  public:
   /// `assigned`: its job has `stages` if it is a pipeline. Requires: the arguments outlive this object.
-  part_follower(trainer_context actor, const trainer_assignment& assigned, const model::stage_place& at,
-                part_links::neighbours beside);
+  pipeline_worker(trainer_context actor, const trainer_assignment& assigned, const model::stage_place& at,
+                  pipeline_links::neighbours beside);
 
   void begin(msg::train& order) override;
   void stop() override {}  // the leader decides when it ends
-  void tell(msg::actor_status& now) const override;
+  void report(msg::actor_status& now) const override;
   void take(msg::activation&& input) override;
   void take(msg::activation_gradient&& grad) override;
   void take(msg::part_outputs&& outputs) override;
@@ -88,7 +88,7 @@ class part_follower final : public trainer_body {
   bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
 
   caf::error check(const msg::activation& input) const;
-  void go_on();
+  void proceed();
   void begin_step(const msg::activation& first);
   stage_passes::pass batch_of(const msg::activation& input) const;
   void take_into_stream(msg::activation&& input);
@@ -99,7 +99,7 @@ class part_follower final : public trainer_body {
   void end_step();
   void evaluate(const msg::activation& input);
   void take_loss(double loss);
-  bool judge();
+  bool check_finite();
   void answer_queries();
 
   const model::data_spec& spec() const { return assigned_.data->spec(); }
@@ -111,7 +111,7 @@ class part_follower final : public trainer_body {
   const model::job& job_;  ///< the assignment's
   const allreduce_client group_;
   const model::stage_place at_;
-  const part_links links_;  ///< to the parts around it
+  const pipeline_links links_;  ///< to the parts around it
 
   dense_replica replica_;
   stage_passes passes_;

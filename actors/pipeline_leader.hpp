@@ -1,7 +1,7 @@
 // A step of a network that is cut into parts, the slices of stages: this trainer has the first part, and leads the
 // other parts of its replica. A batch's micro-batches go through the parts and back (`stage_passes`, `sliced_passes`)
-// instead of passing this part alone. The other trainers follow (`part_follower`), with test rows as well; their states
-// belong to each checkpoint and to the final weights.
+// instead of passing this part alone. The other trainers follow (`pipeline_worker`), with test rows as well; their
+// states belong to each checkpoint and to the final weights.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "actors/actor_name.hpp"
-#include "actors/part_links.hpp"
+#include "actors/pipeline_links.hpp"
 #include "actors/sliced_passes.hpp"
 #include "actors/stage_passes.hpp"
 #include "actors/step_body.hpp"
@@ -24,10 +24,10 @@
 namespace troupe::actors {
 
 /// Belongs to the trainer's actor. On the processor only.
-class part_leader : public step_body {
+class pipeline_leader : public step_body {
  public:
   /// `others`: the trainers with the other parts of the network, from part 1.
-  part_leader(step_work& work, std::vector<msg::part_actor> others);
+  pipeline_leader(step_work& work, std::vector<msg::part_actor> others);
 
   caf::error begin(const msg::trainer_position& from, kernels::device& device) override;
   void run() override;
@@ -37,14 +37,14 @@ class part_leader : public step_body {
   void gather(bool ends, const std::function<void()>& then) override;
   std::vector<msg::tensor> state() override;
   outcome end() override;
-  void tell(msg::actor_status& now) const override;
+  void report(msg::actor_status& now) const override;
   caf::error take(msg::activation_gradient&& grad) override;
   caf::error take(msg::part_outputs&& outputs) override;
   caf::error take(msg::partial_sum&& share) override;
 
  protected:
   stage_passes& passes() { return *passes_; }
-  const part_links& links() const { return links_; }
+  const pipeline_links& links() const { return links_; }
   stage_passes::pass pass_of(std::uint64_t of_step, std::size_t size) const;
   msg::activation activation_of(std::uint64_t of_step) const;
   msg::activation activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& of,
@@ -68,7 +68,7 @@ class part_leader : public step_body {
   void has_outputs(const float* outputs);
 
   const std::vector<msg::part_actor> others_;
-  const part_links links_;                        ///< of this part
+  const pipeline_links links_;                    ///< of this part
   model::exact_sum squared_norm_;                 ///< of the other parts' gradients
   std::vector<std::vector<msg::tensor>> states_;  ///< of all parts, added as they come
   double pass_seconds_ = 0;                       ///< of all parts, added as they come

@@ -12,7 +12,7 @@
 namespace troupe::actors {
 
 /// Belongs to the trainer's actor. Fills in each message's rank, and its header for the step that it names.
-class part_links {
+class pipeline_links {
  public:
   using pointer = msg::full_trainer_actor::pointer;
 
@@ -24,7 +24,7 @@ class part_links {
   };
 
   /// `rank`: this trainer's. Requires: `trace` outlives this object.
-  part_links(pointer self, actor_trace& trace, std::uint32_t rank, neighbours to)
+  pipeline_links(pointer self, actor_trace& trace, std::uint32_t rank, neighbours to)
       : self_(self), trace_(trace), rank_(rank), to_(std::move(to)) {}
 
   std::uint32_t rank() const { return rank_; }
