@@ -16,8 +16,8 @@
 #include "base/json_text.hpp"
 #include "base/result.hpp"
 #include "bench/lookup.hpp"
-#include "links/credentials.hpp"
-#include "links/tls_context.hpp"
+#include "cluster/links/credentials.hpp"
+#include "cluster/links/tls_context.hpp"
 
 namespace troupe::apps {
 namespace {

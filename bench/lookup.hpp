@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "links/credentials.hpp"
-#include "links/endpoint.hpp"
+#include "cluster/links/credentials.hpp"
+#include "cluster/links/endpoint.hpp"
 
 namespace troupe::bench {
 

@@ -13,7 +13,7 @@
 #include "fuzz/scripted_link.hpp"
 #include "fuzz/seed_messages.hpp"
 #include "fuzz/target.hpp"
-#include "links/bytes.hpp"
+#include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::data_link_target {
 

@@ -1,6 +1,6 @@
 // Addresses that peers send as text: a parsed address must be parsed again from its own text.
 
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 
 #include "fuzz/target.hpp"
 

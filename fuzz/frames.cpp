@@ -5,14 +5,14 @@
 // KiB of zeros follow, so that short inputs reach frames that exceed the reader's buffer.
 
 #include "base/digest.hpp"
-#include "links/frame.hpp"
+#include "cluster/links/frame.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
-#include "links/frame_reader.hpp"
+#include "cluster/links/frame_reader.hpp"
 
 namespace troupe::fuzz::frames_target {
 

@@ -5,13 +5,13 @@
 // greeting is correct (4) and whether it is welcome (8); the rest is what it sends.
 
 #include "base/result.hpp"
-#include "links/handshake_role.hpp"
+#include "cluster/links/handshake_role.hpp"
 
 #include <algorithm>
 
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
-#include "links/bytes.hpp"
+#include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::handshake_target {
 

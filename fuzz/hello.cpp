@@ -1,6 +1,6 @@
 // Hellos: a decoded hello must encode to the same bytes, and the comparison with our own must accept any.
 
-#include "links/hello.hpp"
+#include "cluster/links/hello.hpp"
 
 #include "fuzz/target.hpp"
 

@@ -16,9 +16,9 @@
 #include "base/digest.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
-#include "links/bytes.hpp"
-#include "links/frame.hpp"
-#include "links/link.hpp"
+#include "cluster/links/bytes.hpp"
+#include "cluster/links/frame.hpp"
+#include "cluster/links/link.hpp"
 
 namespace troupe::fuzz {
 

@@ -4,11 +4,11 @@
 // The first byte of an input says whether the peer has offered an existing memory; a sequence of frames follows
 // (scripted_link.hpp).
 
-#include "links/shared_memory_link.hpp"
+#include "cluster/links/shared_memory_link.hpp"
 #include "base/digest.hpp"
 
 #include "fuzz/scripted_link.hpp"
-#include "links/shared_memory.hpp"
+#include "cluster/links/shared_memory.hpp"
 
 namespace troupe::fuzz::shared_memory_link_target {
 

@@ -2,14 +2,14 @@
 //
 // The first byte of an input is the size of the pieces.
 
-#include "links/tls_opening.hpp"
+#include "cluster/links/tls_opening.hpp"
 
 #include <openssl/ssl.h>
 
 #include <algorithm>
 
 #include "fuzz/target.hpp"
-#include "links/bytes.hpp"
+#include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::tls_opening_target {
 

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "launch/option_table.hpp"
 #include "launch/text.hpp"
-#include "links/tls_context.hpp"
+#include "cluster/links/tls_context.hpp"
 
 namespace troupe::launch {
 

@@ -19,7 +19,7 @@
 #include "launch/restarts.hpp"
 #include "launch/signals.hpp"
 #include "launch/trace_options.hpp"
-#include "links/tls_context.hpp"
+#include "cluster/links/tls_context.hpp"
 #include "nodes/node.hpp"
 
 namespace troupe::launch {

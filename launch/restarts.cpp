@@ -12,7 +12,7 @@
 #include "launch/option_table.hpp"
 #include "launch/supervisor.hpp"
 #include "launch/trace_options.hpp"
-#include "links/connect.hpp"
+#include "cluster/links/connect.hpp"
 
 namespace troupe::launch {
 

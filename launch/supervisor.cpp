@@ -25,7 +25,7 @@
 #include "launch/processes.hpp"
 #include "launch/signals.hpp"
 #include "launch/stop_deadline.hpp"
-#include "links/credentials.hpp"
+#include "cluster/links/credentials.hpp"
 
 namespace troupe::launch {
 

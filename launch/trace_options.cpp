@@ -19,7 +19,7 @@
 #include "launch/option_table.hpp"
 #include "launch/stop_deadline.hpp"
 #include "launch/text.hpp"
-#include "links/credentials.hpp"
+#include "cluster/links/credentials.hpp"
 #include "nodes/trace_sources.hpp"
 #include "page/access.hpp"
 #include "trace/attempts.hpp"

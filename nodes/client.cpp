@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "links/credentials.hpp"
-#include "links/io_thread.hpp"
+#include "cluster/links/credentials.hpp"
+#include "cluster/links/io_thread.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/control_tunnel.hpp"
 #include "nodes/master_connection.hpp"

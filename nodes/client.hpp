@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/result.hpp"
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 #include "nodes/run.hpp"
 #include "protocol/status.hpp"
 

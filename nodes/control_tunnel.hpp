@@ -21,7 +21,7 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "links/link.hpp"
+#include "cluster/links/link.hpp"
 #include "protocol/blob.hpp"
 
 namespace troupe::nodes {

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "actors/inline_execution.hpp"
-#include "links/link.hpp"
+#include "cluster/links/link.hpp"
 #include "nodes/link_trace.hpp"
 #include "protocol/message_frame.hpp"
 #include "protocol/messages.hpp"

@@ -7,8 +7,8 @@
 #include <boost/asio/use_future.hpp>
 #include <utility>
 
-#include "links/shared_memory_link.hpp"
-#include "links/tls_context.hpp"
+#include "cluster/links/shared_memory_link.hpp"
+#include "cluster/links/tls_context.hpp"
 
 namespace troupe::nodes {
 

@@ -14,8 +14,8 @@
 
 #include "actors/inline_execution.hpp"
 #include "base/result.hpp"
-#include "links/connect.hpp"
-#include "links/io_thread.hpp"
+#include "cluster/links/connect.hpp"
+#include "cluster/links/io_thread.hpp"
 #include "nodes/data_links.hpp"
 #include "protocol/messages.hpp"
 

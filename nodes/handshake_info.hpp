@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "links/hello.hpp"
+#include "cluster/links/hello.hpp"
 
 namespace troupe::nodes {
 

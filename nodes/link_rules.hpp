@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "links/connect.hpp"
-#include "links/hello.hpp"
+#include "cluster/links/connect.hpp"
+#include "cluster/links/hello.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::nodes {

@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "links/connect.hpp"
+#include "cluster/links/connect.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/handshake_info.hpp"
 #include "protocol/errors.hpp"

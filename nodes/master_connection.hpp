@@ -15,7 +15,7 @@
 
 #include "actors/inline_execution.hpp"
 #include "base/result.hpp"
-#include "links/link.hpp"
+#include "cluster/links/link.hpp"
 #include "nodes/control_tunnel.hpp"
 #include "nodes/run.hpp"
 #include "protocol/messages.hpp"

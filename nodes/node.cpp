@@ -14,7 +14,7 @@
 #include "actors/idle_workers.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/traced_system.hpp"
-#include "links/io_thread.hpp"
+#include "cluster/links/io_thread.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/data_plane.hpp"
 #include "nodes/diagnosis.hpp"

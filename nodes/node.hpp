@@ -11,7 +11,7 @@
 
 #include "actors/job_trainer.hpp"
 #include "actors/trainer_maker.hpp"
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 #include "model/job.hpp"
 #include "nodes/run.hpp"
 #include "trace/recorder.hpp"

@@ -11,8 +11,8 @@
 
 #include "actors/master.hpp"
 #include "base/text.hpp"
-#include "links/connect.hpp"
-#include "links/io_thread.hpp"
+#include "cluster/links/connect.hpp"
+#include "cluster/links/io_thread.hpp"
 #include "nodes/caf_network.hpp"
 #include "nodes/control_tunnel.hpp"
 #include "nodes/handshake_info.hpp"

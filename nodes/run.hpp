@@ -21,8 +21,8 @@
 #include "base/result.hpp"
 #include "base/socket_address.hpp"
 #include "base/stop_request.hpp"
-#include "links/credentials.hpp"
-#include "links/endpoint.hpp"
+#include "cluster/links/credentials.hpp"
+#include "cluster/links/endpoint.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::nodes {

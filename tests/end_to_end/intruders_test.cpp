@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <array>
 
-#include "links/frame.hpp"
-#include "links/handshake_role.hpp"
+#include "cluster/links/frame.hpp"
+#include "cluster/links/handshake_role.hpp"
 #include "nodes/handshake_info.hpp"
 #include "tests/end_to_end/several.hpp"
 #include "tests/links/certificates.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 #include "tests/end_to_end/program.hpp"
 
 namespace troupe::end_to_end {

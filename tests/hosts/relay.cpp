@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "links/frame.hpp"
+#include "cluster/links/frame.hpp"
 
 namespace troupe::hosts {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 
 namespace troupe::hosts {
 

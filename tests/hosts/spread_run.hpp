@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 #include "tests/end_to_end/program.hpp"
 #include "tests/hosts/host.hpp"
 

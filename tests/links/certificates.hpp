@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "links/tls_context.hpp"
+#include "cluster/links/tls_context.hpp"
 
 struct evp_pkey_st;
 struct x509_st;

@@ -1,7 +1,7 @@
 // Goal: of a name's addresses, the first that answers is used, whatever the others do. Method: addresses of this
 // machine in place of a name's; one that never answers is a socket whose queue is full.
 
-#include "links/connect_to_first.hpp"
+#include "cluster/links/connect_to_first.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "links/credentials.hpp"
+#include "cluster/links/credentials.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

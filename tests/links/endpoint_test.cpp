@@ -1,4 +1,4 @@
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Frames of bytes that arrive in arbitrary parts.
 
-#include "links/frame.hpp"
+#include "cluster/links/frame.hpp"
 #include "base/digest.hpp"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "links/bytes.hpp"
-#include "links/frame_reader.hpp"
+#include "cluster/links/bytes.hpp"
+#include "cluster/links/frame_reader.hpp"
 #include "tests/links/stage.hpp"
 
 namespace troupe::links::frame_test {

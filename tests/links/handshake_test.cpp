@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "links/bytes.hpp"
-#include "links/handshake_role.hpp"
-#include "links/tcp.hpp"
+#include "cluster/links/bytes.hpp"
+#include "cluster/links/handshake_role.hpp"
+#include "cluster/links/tcp.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 #include "tests/value_of.hpp"

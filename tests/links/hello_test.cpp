@@ -1,4 +1,4 @@
-#include "links/hello.hpp"
+#include "cluster/links/hello.hpp"
 
 #include <gtest/gtest.h>
 

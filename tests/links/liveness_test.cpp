@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/digest.hpp"
-#include "links/bytes.hpp"
-#include "links/dead_after.hpp"
-#include "links/frame.hpp"
-#include "links/handshake_role.hpp"
+#include "cluster/links/bytes.hpp"
+#include "cluster/links/dead_after.hpp"
+#include "cluster/links/frame.hpp"
+#include "cluster/links/handshake_role.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "links/endpoint.hpp"
+#include "cluster/links/endpoint.hpp"
 
 namespace troupe::links {
 

@@ -1,6 +1,6 @@
 // Shared memory between writer and reader, and the links that send large frames through it.
 
-#include "links/shared_memory.hpp"
+#include "cluster/links/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "links/bytes.hpp"
-#include "links/shared_memory_link.hpp"
+#include "cluster/links/bytes.hpp"
+#include "cluster/links/shared_memory_link.hpp"
 #include "tests/links/stage.hpp"
 
 namespace troupe::links::shared_memory_test {

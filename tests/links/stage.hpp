@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "links/connect.hpp"
+#include "cluster/links/connect.hpp"
 
 namespace troupe::links {
 

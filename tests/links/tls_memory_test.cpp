@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "links/tls_opening.hpp"
+#include "cluster/links/tls_opening.hpp"
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"

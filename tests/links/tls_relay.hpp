@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "links/transport.hpp"
+#include "cluster/links/transport.hpp"
 #include "tests/links/raw_socket.hpp"
 
 namespace troupe::links {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "links/frame.hpp"
+#include "cluster/links/frame.hpp"
 
 namespace troupe::nodes::control_tunnel_test {
 namespace {

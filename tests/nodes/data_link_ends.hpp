@@ -11,8 +11,8 @@
 #include <caf/all.hpp>
 #include <future>
 
-#include "links/connect.hpp"
-#include "links/io_thread.hpp"
+#include "cluster/links/connect.hpp"
+#include "cluster/links/io_thread.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "links/tls_context.hpp"
+#include "cluster/links/tls_context.hpp"
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/value_of.hpp"

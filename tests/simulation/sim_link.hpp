@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "links/link.hpp"
+#include "cluster/links/link.hpp"
 #include "tests/simulation/events.hpp"
 
 namespace troupe::simulation {
