@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "launch/network_options.hpp"
-#include "nodes/client.hpp"
+#include "cluster/nodes/client.hpp"
 #include "protocol/status.hpp"
 
 namespace troupe::apps {

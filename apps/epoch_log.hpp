@@ -11,7 +11,7 @@
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "nn/own_metric.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::apps {
 

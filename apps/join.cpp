@@ -8,8 +8,8 @@
 #include "launch/network_options.hpp"
 #include "launch/option_table.hpp"
 #include "launch/rejoin.hpp"
-#include "nodes/node.hpp"
-#include "nodes/thread_memory.hpp"
+#include "cluster/nodes/node.hpp"
+#include "cluster/nodes/thread_memory.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -20,7 +20,7 @@
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "model/metrics.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::apps {
 

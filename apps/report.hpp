@@ -10,7 +10,7 @@
 
 #include "base/json_text.hpp"
 #include "model/job.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::apps {
 

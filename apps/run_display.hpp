@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "launch/restarts.hpp"
 #include "model/job.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::apps {
 

@@ -10,7 +10,7 @@
 
 #include "apps/subcommand.hpp"
 #include "base/result.hpp"
-#include "nodes/trace_sources.hpp"
+#include "cluster/nodes/trace_sources.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::apps {

@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "launch/signals.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "replay/actor_replay.hpp"
 #include "replay/outcome.hpp"
 #include "replay/replay_order.hpp"

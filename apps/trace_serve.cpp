@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "launch/signals.hpp"
 #include "launch/trace_options.hpp"
-#include "nodes/trace_sources.hpp"
+#include "cluster/nodes/trace_sources.hpp"
 #include "page/access.hpp"
 #include "page/live_page.hpp"
 

@@ -27,8 +27,8 @@
 #include "model/job.hpp"
 #include "model/memory.hpp"
 #include "model/stages.hpp"
-#include "nodes/node.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/node.hpp"
+#include "cluster/nodes/run_job.hpp"
 
 namespace troupe::apps {
 

@@ -7,7 +7,7 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/train_options.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::apps {
 

@@ -14,7 +14,7 @@
 #include "launch/trace_options.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::apps {
 

@@ -17,8 +17,8 @@
 #include "actors/actor_name.hpp"
 #include "actors/parameter_server.hpp"
 #include "model/random.hpp"
-#include "nodes/caf_network.hpp"
-#include "nodes/data_plane.hpp"
+#include "cluster/nodes/caf_network.hpp"
+#include "cluster/nodes/data_plane.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 

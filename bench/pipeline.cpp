@@ -11,7 +11,7 @@
 #include "actors/faults.hpp"
 #include "model/job.hpp"
 #include "model/stages.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 
 namespace troupe::bench {
 

@@ -3,7 +3,7 @@
 //
 // An input is a sequence of frames (scripted_link.hpp).
 
-#include "nodes/data_link.hpp"
+#include "cluster/nodes/data_link.hpp"
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"

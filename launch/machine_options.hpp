@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::launch {
 

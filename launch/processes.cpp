@@ -20,7 +20,7 @@
 #include "launch/signals.hpp"
 #include "launch/trace_options.hpp"
 #include "cluster/links/tls_context.hpp"
-#include "nodes/node.hpp"
+#include "cluster/nodes/node.hpp"
 
 namespace troupe::launch {
 

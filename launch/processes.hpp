@@ -14,7 +14,7 @@
 #include "launch/console.hpp"
 #include "launch/machine_options.hpp"
 #include "model/job.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 
 namespace troupe::launch {
 

@@ -9,7 +9,7 @@
 #include "launch/signals.hpp"
 #include "launch/stop_deadline.hpp"
 #include "model/data.hpp"
-#include "nodes/thread_memory.hpp"
+#include "cluster/nodes/thread_memory.hpp"
 
 namespace troupe::launch {
 

@@ -5,7 +5,7 @@
 #include "base/result.hpp"
 #include "launch/console.hpp"
 #include "launch/trace_options.hpp"
-#include "nodes/node.hpp"
+#include "cluster/nodes/node.hpp"
 
 namespace troupe::launch {
 

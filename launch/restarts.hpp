@@ -11,7 +11,7 @@
 #include "launch/attempt.hpp"
 #include "launch/console.hpp"
 #include "model/job.hpp"
-#include "nodes/run.hpp"
+#include "cluster/nodes/run.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::launch {

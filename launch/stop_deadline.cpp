@@ -18,7 +18,7 @@
 
 #include "base/stop_grace.hpp"
 #include "launch/signals.hpp"
-#include "nodes/unreturned.hpp"
+#include "cluster/nodes/unreturned.hpp"
 
 namespace troupe::launch {
 

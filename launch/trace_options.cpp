@@ -20,7 +20,7 @@
 #include "launch/stop_deadline.hpp"
 #include "launch/text.hpp"
 #include "cluster/links/credentials.hpp"
-#include "nodes/trace_sources.hpp"
+#include "cluster/nodes/trace_sources.hpp"
 #include "page/access.hpp"
 #include "trace/attempts.hpp"
 #include "trace/names.hpp"

@@ -11,7 +11,7 @@
 
 #include "cluster/links/frame.hpp"
 #include "cluster/links/handshake_role.hpp"
-#include "nodes/handshake_info.hpp"
+#include "cluster/nodes/handshake_info.hpp"
 #include "tests/end_to_end/several.hpp"
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"

@@ -11,7 +11,7 @@
 #include "model/job.hpp"
 #include "model/random.hpp"
 #include "nn/layer_spec.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/model/made_images.hpp"
 #include "troupe/troupe.hpp"

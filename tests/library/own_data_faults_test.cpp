@@ -11,7 +11,7 @@
 
 #include "model/job.hpp"
 #include "nn/own_data.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 
 namespace troupe::own_data_faults_test {

@@ -16,7 +16,7 @@
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
 #include "model/random.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 

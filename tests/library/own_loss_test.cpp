@@ -9,7 +9,7 @@
 #include "model/job.hpp"
 #include "model/loss.hpp"
 #include "nn/own_loss.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 
 namespace troupe::own_loss_test {

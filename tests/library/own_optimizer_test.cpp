@@ -12,7 +12,7 @@
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/job.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "tests/library/own_optimizers.hpp"
 #include "tests/model/parsed_job.hpp"

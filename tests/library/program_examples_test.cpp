@@ -10,7 +10,7 @@
 #include <string>
 
 #include "model/job.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/library/example_output.hpp"
 #include "tests/library/killed_example.hpp"

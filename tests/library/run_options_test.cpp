@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/job.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "troupe/troupe.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/job.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/library/arguments.hpp"
 #include "tests/library/error_of.hpp"
 #include "tests/library/made_cluster.hpp"

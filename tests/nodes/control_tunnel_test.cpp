@@ -1,7 +1,7 @@
 // A control tunnel between a fake link and a socket that the test reads like CAF: which messages pass, and that neither
 // side can exhaust the other's memory.
 
-#include "nodes/control_tunnel.hpp"
+#include "cluster/nodes/control_tunnel.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

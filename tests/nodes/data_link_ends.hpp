@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "nodes/data_link.hpp"
+#include "cluster/nodes/data_link.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

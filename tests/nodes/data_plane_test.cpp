@@ -1,7 +1,7 @@
 // Which data links two processes make: only with the certificates that the master has seen, only as long as a link is
 // missing, and through shared memory within a host.
 
-#include "nodes/data_plane.hpp"
+#include "cluster/nodes/data_plane.hpp"
 
 #include <gtest/gtest.h>
 

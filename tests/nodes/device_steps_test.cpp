@@ -11,7 +11,7 @@
 #include "actors/faults.hpp"
 #include "actors/non_finite_watch.hpp"
 #include "kernels/devices.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/needs_device.hpp"
 #include "tests/value_of.hpp"

@@ -1,6 +1,6 @@
 // The rings of this host give a diagnosis before any process is asked; each hang is reported once.
 
-#include "nodes/diagnosis.hpp"
+#include "cluster/nodes/diagnosis.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nodes/caf_network.hpp"
+#include "cluster/nodes/caf_network.hpp"
 
 int main(int argc, char** argv) {
   troupe::nodes::initialize_network_types();

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "nodes/data_plane.hpp"
-#include "nodes/node_actor.hpp"
+#include "cluster/nodes/data_plane.hpp"
+#include "cluster/nodes/node_actor.hpp"
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 

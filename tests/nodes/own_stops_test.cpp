@@ -1,6 +1,6 @@
 // How a process detects its own stops: a gap between two polls that is as long as others wait, and no shorter one.
 
-#include "nodes/own_stops.hpp"
+#include "cluster/nodes/own_stops.hpp"
 
 #include <gtest/gtest.h>
 

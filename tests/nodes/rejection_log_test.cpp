@@ -1,6 +1,6 @@
 // Log lines about rejected connections: a few are logged, the rest are counted, and the count is logged.
 
-#include "nodes/rejection_log.hpp"
+#include "cluster/nodes/rejection_log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // the run with one line that names the actor, the step and the cause.
 
 #include "base/digest.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 
 #include <stdexcept>
 

@@ -14,7 +14,7 @@
 
 #include "actors/faults.hpp"
 #include "model/checkpoint/resume.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/needs_device.hpp"
 #include "tests/model/temporary_file.hpp"

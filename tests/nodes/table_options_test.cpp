@@ -8,7 +8,7 @@
 
 #include "kernels/embedding_bag.hpp"
 #include "model/job.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/model/temporary_file.hpp"
 #include "tests/value_of.hpp"
 

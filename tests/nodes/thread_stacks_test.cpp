@@ -1,6 +1,6 @@
 // The stacks of a process in which some threads do not answer.
 
-#include "nodes/thread_stacks.hpp"
+#include "cluster/nodes/thread_stacks.hpp"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 #include <caf/io/network/test_multiplexer.hpp>
 #include <utility>
 
-#include "nodes/caf_network.hpp"
+#include "cluster/nodes/caf_network.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::nodes {

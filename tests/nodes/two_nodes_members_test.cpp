@@ -9,8 +9,8 @@
 #include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
-#include "nodes/data_plane.hpp"
-#include "nodes/node_actor.hpp"
+#include "cluster/nodes/data_plane.hpp"
+#include "cluster/nodes/node_actor.hpp"
 #include "tests/nodes/two_nodes.hpp"
 
 namespace troupe::nodes::two_nodes_members_test {

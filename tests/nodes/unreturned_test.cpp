@@ -1,4 +1,4 @@
-#include "nodes/unreturned.hpp"
+#include "cluster/nodes/unreturned.hpp"
 
 #include <gtest/gtest.h>
 

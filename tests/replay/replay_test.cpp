@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/actor_name.hpp"
-#include "nodes/caf_network.hpp"
+#include "cluster/nodes/caf_network.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 #include "replay/replay_order.hpp"

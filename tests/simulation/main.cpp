@@ -18,7 +18,7 @@
 
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "nodes/caf_network.hpp"
+#include "cluster/nodes/caf_network.hpp"
 #include "tests/simulation/trial.hpp"
 
 namespace troupe::simulation {

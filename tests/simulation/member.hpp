@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "nodes/node_actor.hpp"
+#include "cluster/nodes/node_actor.hpp"
 #include "tests/simulation/sim_control.hpp"
 #include "tests/simulation/sim_plane.hpp"
 #include "tests/simulation/sim_process.hpp"

@@ -6,7 +6,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/parameter_server.hpp"
-#include "nodes/link_proxies.hpp"
+#include "cluster/nodes/link_proxies.hpp"
 #include "tests/simulation/member.hpp"
 
 namespace troupe::simulation {

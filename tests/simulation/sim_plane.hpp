@@ -1,4 +1,4 @@
-// The data links of a simulated process: real links (nodes/data_link.hpp) over simulated connections.
+// The data links of a simulated process: real links (cluster/nodes/data_link.hpp) over simulated connections.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/inline_execution.hpp"
-#include "nodes/data_links.hpp"
+#include "cluster/nodes/data_links.hpp"
 #include "tests/simulation/sim_link.hpp"
 
 namespace troupe::simulation {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "actors/traced_system.hpp"
-#include "nodes/caf_network.hpp"
+#include "cluster/nodes/caf_network.hpp"
 #include "tests/simulation/events.hpp"
 #include "tests/simulation/sim_disk.hpp"
 

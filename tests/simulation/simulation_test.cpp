@@ -8,7 +8,7 @@
 #include <set>
 
 #include "model/checkpoint/resume.hpp"
-#include "nodes/run_job.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/simulation/trial.hpp"
 

@@ -20,7 +20,7 @@
 #include "launch/option_table.hpp"
 #include "launch/restarts.hpp"
 #include "launch/text.hpp"
-#include "nodes/trace_sources.hpp"
+#include "cluster/nodes/trace_sources.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::runtime {

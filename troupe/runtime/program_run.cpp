@@ -17,7 +17,7 @@
 #include "launch/supervisor.hpp"
 #include "launch/text.hpp"
 #include "model/checkpoint/resume.hpp"
-#include "nodes/thread_memory.hpp"
+#include "cluster/nodes/thread_memory.hpp"
 #include "replay/outcome.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/program.hpp"
