@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "launch/text.hpp"
+#include "cluster/launch/text.hpp"
 #include "model/checkpoint/export.hpp"
 #include "model/checkpoint/resume.hpp"
 

@@ -12,7 +12,7 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "launch/network_options.hpp"
+#include "cluster/launch/network_options.hpp"
 #include "cluster/nodes/client.hpp"
 #include "protocol/status.hpp"
 

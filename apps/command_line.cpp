@@ -12,7 +12,7 @@
 #include "base/exception_text.hpp"
 #include "base/mapped.hpp"
 #include "base/text.hpp"
-#include "launch/arguments.hpp"
+#include "cluster/launch/arguments.hpp"
 
 namespace troupe::apps {
 namespace {

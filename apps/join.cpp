@@ -5,9 +5,9 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "launch/network_options.hpp"
-#include "launch/option_table.hpp"
-#include "launch/rejoin.hpp"
+#include "cluster/launch/network_options.hpp"
+#include "cluster/launch/option_table.hpp"
+#include "cluster/launch/rejoin.hpp"
 #include "cluster/nodes/node.hpp"
 #include "cluster/nodes/thread_memory.hpp"
 

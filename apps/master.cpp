@@ -8,11 +8,11 @@
 #include "base/result.hpp"
 #include "base/stop_request.hpp"
 #include "base/text.hpp"
-#include "launch/network_options.hpp"
-#include "launch/option_table.hpp"
-#include "launch/restarts.hpp"
-#include "launch/signals.hpp"
-#include "launch/stop_deadline.hpp"
+#include "cluster/launch/network_options.hpp"
+#include "cluster/launch/option_table.hpp"
+#include "cluster/launch/restarts.hpp"
+#include "cluster/launch/signals.hpp"
+#include "cluster/launch/stop_deadline.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "apps/subcommand.hpp"
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 
 namespace troupe {
 

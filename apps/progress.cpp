@@ -10,8 +10,8 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "launch/console.hpp"
-#include "launch/text.hpp"
+#include "cluster/launch/console.hpp"
+#include "cluster/launch/text.hpp"
 
 namespace troupe::apps {
 namespace {

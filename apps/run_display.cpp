@@ -7,8 +7,8 @@
 
 #include "apps/epoch_log.hpp"
 #include "base/json_text.hpp"
-#include "launch/attempt.hpp"
-#include "launch/signals.hpp"
+#include "cluster/launch/attempt.hpp"
+#include "cluster/launch/signals.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -10,7 +10,7 @@
 #include "apps/report.hpp"
 #include "apps/subcommand.hpp"
 #include "base/result.hpp"
-#include "launch/restarts.hpp"
+#include "cluster/launch/restarts.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "launch/console.hpp"
-#include "launch/option_table.hpp"
+#include "cluster/launch/console.hpp"
+#include "cluster/launch/option_table.hpp"
 
 namespace troupe::apps {
 

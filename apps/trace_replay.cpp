@@ -14,7 +14,7 @@
 #include "base/mapped.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "launch/signals.hpp"
+#include "cluster/launch/signals.hpp"
 #include "cluster/nodes/run_job.hpp"
 #include "replay/actor_replay.hpp"
 #include "replay/outcome.hpp"

@@ -14,7 +14,7 @@
 #include "apps/trace_answers.hpp"
 #include "base/lossless_json.hpp"
 #include "base/text.hpp"
-#include "launch/signals.hpp"
+#include "cluster/launch/signals.hpp"
 #include "trace/follower.hpp"
 
 namespace troupe::apps {

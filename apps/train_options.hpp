@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "apps/subcommand.hpp"
-#include "launch/checkpoint_options.hpp"
-#include "launch/machine_options.hpp"
-#include "launch/trace_options.hpp"
+#include "cluster/launch/checkpoint_options.hpp"
+#include "cluster/launch/machine_options.hpp"
+#include "cluster/launch/trace_options.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"
 #include "cluster/nodes/run.hpp"
@@ -47,7 +47,7 @@ constexpr const char* memberships_name = "memberships";
 void add_train_options(CLI::App& app);
 
 /// With --restarts of command line or job file: makes this process a supervisor, and returns in the process that leads
-/// an attempt at the run (launch/supervisor.hpp). Not for orders that only print.
+/// an attempt at the run (cluster/launch/supervisor.hpp). Not for orders that only print.
 result<void> supervise_if_wanted(const CLI::App& app, console& out);
 
 /// Whether this process computes. If not, the job file's devices are for other processes.

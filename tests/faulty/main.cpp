@@ -33,7 +33,7 @@
 
 #include "actors/faults.hpp"
 #include "apps/subcommand.hpp"
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 #include "protocol/message_types.hpp"
 #include "trace/clock.hpp"
 

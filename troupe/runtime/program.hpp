@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "launch/checkpoint_options.hpp"
-#include "launch/console.hpp"
-#include "launch/machine_options.hpp"
-#include "launch/trace_options.hpp"
+#include "cluster/launch/checkpoint_options.hpp"
+#include "cluster/launch/console.hpp"
+#include "cluster/launch/machine_options.hpp"
+#include "cluster/launch/trace_options.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/node.hpp"
 #include "cluster/nodes/run.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 #include "model/job.hpp"
 #include "page/live_page.hpp"
 #include "trace/recorder.hpp"

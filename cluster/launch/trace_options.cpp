@@ -1,4 +1,4 @@
-#include "launch/trace_options.hpp"
+#include "cluster/launch/trace_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,11 +14,11 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "launch/attempt.hpp"
-#include "launch/crash.hpp"
-#include "launch/option_table.hpp"
-#include "launch/stop_deadline.hpp"
-#include "launch/text.hpp"
+#include "cluster/launch/attempt.hpp"
+#include "cluster/launch/crash.hpp"
+#include "cluster/launch/option_table.hpp"
+#include "cluster/launch/stop_deadline.hpp"
+#include "cluster/launch/text.hpp"
 #include "cluster/links/credentials.hpp"
 #include "cluster/nodes/trace_sources.hpp"
 #include "page/access.hpp"

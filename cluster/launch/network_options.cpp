@@ -1,4 +1,4 @@
-#include "launch/network_options.hpp"
+#include "cluster/launch/network_options.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "launch/option_table.hpp"
-#include "launch/text.hpp"
+#include "cluster/launch/option_table.hpp"
+#include "cluster/launch/text.hpp"
 #include "cluster/links/tls_context.hpp"
 
 namespace troupe::launch {

@@ -1,4 +1,4 @@
-#include "launch/text.hpp"
+#include "cluster/launch/text.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

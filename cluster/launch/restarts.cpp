@@ -1,4 +1,4 @@
-#include "launch/restarts.hpp"
+#include "cluster/launch/restarts.hpp"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "launch/option_table.hpp"
-#include "launch/supervisor.hpp"
-#include "launch/trace_options.hpp"
+#include "cluster/launch/option_table.hpp"
+#include "cluster/launch/supervisor.hpp"
+#include "cluster/launch/trace_options.hpp"
 #include "cluster/links/connect.hpp"
 
 namespace troupe::launch {

@@ -1,4 +1,4 @@
-#include "launch/stop_deadline.hpp"
+#include "cluster/launch/stop_deadline.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/stop_grace.hpp"
-#include "launch/signals.hpp"
+#include "cluster/launch/signals.hpp"
 #include "cluster/nodes/unreturned.hpp"
 
 namespace troupe::launch {

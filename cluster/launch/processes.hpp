@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/child_process.hpp"
-#include "launch/attempt.hpp"
-#include "launch/console.hpp"
-#include "launch/machine_options.hpp"
+#include "cluster/launch/attempt.hpp"
+#include "cluster/launch/console.hpp"
+#include "cluster/launch/machine_options.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 
 namespace troupe::launch {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/stop_request.hpp"
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 
 namespace troupe::launch {
 

@@ -1,4 +1,4 @@
-#include "launch/attempt.hpp"
+#include "cluster/launch/attempt.hpp"
 
 #include <boost/json/value_from.hpp>
 #include <boost/json/value_to.hpp>

@@ -1,5 +1,5 @@
 // A supervised run is a sequence of attempts, each led by a process of its own: when the environment has ended one, the
-// next continues from the newest checkpoint. This file is the leading process's side; launch/supervisor.hpp is the
+// next continues from the newest checkpoint. This file is the leading process's side; cluster/launch/supervisor.hpp is the
 // other.
 
 #pragma once

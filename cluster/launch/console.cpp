@@ -1,4 +1,4 @@
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "launch/signals.hpp"
+#include "cluster/launch/signals.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <csignal>
 #include <string>
 
-#include "launch/attempt.hpp"
+#include "cluster/launch/attempt.hpp"
 
 namespace troupe::launch {
 namespace {

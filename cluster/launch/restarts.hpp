@@ -8,8 +8,8 @@
 
 #include "actors/run_observer.hpp"
 #include "base/result.hpp"
-#include "launch/attempt.hpp"
-#include "launch/console.hpp"
+#include "cluster/launch/attempt.hpp"
+#include "cluster/launch/console.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
 #include "trace/recorder.hpp"

@@ -1,4 +1,4 @@
-#include "launch/supervisor.hpp"
+#include "cluster/launch/supervisor.hpp"
 
 #include <fmt/format.h>
 
@@ -21,10 +21,10 @@
 #include "base/control_group.hpp"
 #include "base/lossless_json.hpp"
 #include "base/result.hpp"
-#include "launch/attempt.hpp"
-#include "launch/processes.hpp"
-#include "launch/signals.hpp"
-#include "launch/stop_deadline.hpp"
+#include "cluster/launch/attempt.hpp"
+#include "cluster/launch/processes.hpp"
+#include "cluster/launch/signals.hpp"
+#include "cluster/launch/stop_deadline.hpp"
 #include "cluster/links/credentials.hpp"
 
 namespace troupe::launch {

@@ -1,4 +1,4 @@
-#include "launch/checkpoint_options.hpp"
+#include "cluster/launch/checkpoint_options.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "launch/attempt.hpp"
-#include "launch/option_table.hpp"
-#include "launch/text.hpp"
+#include "cluster/launch/attempt.hpp"
+#include "cluster/launch/option_table.hpp"
+#include "cluster/launch/text.hpp"
 #include "model/arithmetic.hpp"
 #include "model/checkpoint/store.hpp"
 #include "protocol/server_messages.hpp"

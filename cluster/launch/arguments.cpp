@@ -1,4 +1,4 @@
-#include "launch/arguments.hpp"
+#include "cluster/launch/arguments.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "launch/crash.hpp"
+#include "cluster/launch/crash.hpp"
 
 #include <unistd.h>
 

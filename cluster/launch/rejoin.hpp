@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "launch/console.hpp"
-#include "launch/trace_options.hpp"
+#include "cluster/launch/console.hpp"
+#include "cluster/launch/trace_options.hpp"
 #include "cluster/nodes/node.hpp"
 
 namespace troupe::launch {

@@ -1,4 +1,4 @@
-#include "launch/processes.hpp"
+#include "cluster/launch/processes.hpp"
 
 #include <fmt/format.h>
 #include <sys/auxv.h>
@@ -15,10 +15,10 @@
 
 #include "base/number.hpp"
 #include "base/result.hpp"
-#include "launch/rejoin.hpp"
-#include "launch/restarts.hpp"
-#include "launch/signals.hpp"
-#include "launch/trace_options.hpp"
+#include "cluster/launch/rejoin.hpp"
+#include "cluster/launch/restarts.hpp"
+#include "cluster/launch/signals.hpp"
+#include "cluster/launch/trace_options.hpp"
 #include "cluster/links/tls_context.hpp"
 #include "cluster/nodes/node.hpp"
 

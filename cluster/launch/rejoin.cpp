@@ -1,4 +1,4 @@
-#include "launch/rejoin.hpp"
+#include "cluster/launch/rejoin.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "launch/signals.hpp"
-#include "launch/stop_deadline.hpp"
+#include "cluster/launch/signals.hpp"
+#include "cluster/launch/stop_deadline.hpp"
 #include "model/data.hpp"
 #include "cluster/nodes/thread_memory.hpp"
 

@@ -1,4 +1,4 @@
-#include "launch/option_table.hpp"
+#include "cluster/launch/option_table.hpp"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "base/assert.hpp"
-#include "launch/text.hpp"
+#include "cluster/launch/text.hpp"
 
 namespace troupe::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 
 namespace troupe::launch {
 

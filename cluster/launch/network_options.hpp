@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "launch/console.hpp"
+#include "cluster/launch/console.hpp"
 #include "cluster/nodes/run.hpp"
 
 namespace troupe::launch {

@@ -1,4 +1,4 @@
-#include "launch/machine_options.hpp"
+#include "cluster/launch/machine_options.hpp"
 
 #include <algorithm>
 #include <vector>
