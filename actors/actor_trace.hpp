@@ -16,8 +16,8 @@
 #include "kernels/stream_timer.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"
-#include "trace/board_call.hpp"
-#include "trace/recorder.hpp"
+#include "trace/record/board_call.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::actors {
 

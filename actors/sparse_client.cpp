@@ -10,7 +10,7 @@
 #include "actors/row_codec.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"
-#include "trace/record.hpp"
+#include "trace/record/record.hpp"
 
 namespace troupe::actors {
 

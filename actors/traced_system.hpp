@@ -11,7 +11,7 @@
 #include "actors/batches_ahead.hpp"
 #include "actors/compute_devices.hpp"
 #include "protocol/message_types.hpp"
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::actors {
 

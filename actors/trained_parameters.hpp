@@ -36,7 +36,7 @@
 #include "model/optimizer.hpp"
 #include "nn/module.hpp"
 #include "protocol/tensor.hpp"
-#include "trace/record.hpp"
+#include "trace/record/record.hpp"
 
 namespace troupe::actors {
 

@@ -15,7 +15,7 @@
 #include "analysis/lookup.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::analysis {
 

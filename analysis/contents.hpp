@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "protocol/tensor.hpp"
-#include "trace/content.hpp"
+#include "trace/record/content.hpp"
 
 namespace troupe::analysis {
 

@@ -13,7 +13,7 @@
 #include "analysis/lookup.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "trace/names.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::analysis {
 

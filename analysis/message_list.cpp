@@ -13,8 +13,8 @@
 #include "analysis/message_id.hpp"
 #include "analysis/why.hpp"
 #include "base/number.hpp"
-#include "trace/filter.hpp"
-#include "trace/names.hpp"
+#include "trace/record/filter.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::analysis {
 

@@ -10,7 +10,7 @@
 
 #include "analysis/message_id.hpp"
 #include "analysis/summary.hpp"
-#include "trace/names.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::analysis {
 

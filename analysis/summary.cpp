@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/mapped.hpp"
-#include "trace/names.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::analysis {
 

@@ -8,7 +8,7 @@
 
 #include "analysis/lookup.hpp"
 #include "base/units.hpp"
-#include "trace/names.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::analysis {
 

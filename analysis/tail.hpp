@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/trace.hpp"
-#include "trace/filter.hpp"
+#include "trace/record/filter.hpp"
 
 namespace troupe::analysis {
 

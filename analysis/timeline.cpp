@@ -19,7 +19,7 @@
 #include "base/json_text.hpp"
 #include "base/lossless_json.hpp"
 #include "base/units.hpp"
-#include "trace/names.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::analysis {
 

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "trace/names.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::analysis {
 

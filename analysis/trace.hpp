@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::analysis {
 

@@ -11,7 +11,7 @@
 #include "apps/subcommand.hpp"
 #include "base/result.hpp"
 #include "cluster/nodes/trace_sources.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::apps {
 

@@ -15,7 +15,7 @@
 #include "base/lossless_json.hpp"
 #include "base/text.hpp"
 #include "cluster/launch/signals.hpp"
-#include "trace/follower.hpp"
+#include "trace/record/follower.hpp"
 
 namespace troupe::apps {
 namespace {

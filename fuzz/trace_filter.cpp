@@ -3,7 +3,7 @@
 #include "analysis/causality.hpp"
 #include "analysis/message_id.hpp"
 #include "fuzz/target.hpp"
-#include "trace/filter.hpp"
+#include "trace/record/filter.hpp"
 
 namespace troupe::fuzz::trace_filter_target {
 

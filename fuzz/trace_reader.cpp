@@ -20,7 +20,7 @@
 #include "analysis/why.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::fuzz::trace_reader_target {
 

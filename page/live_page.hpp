@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "page/http_server.hpp"
 #include "page/run_page.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::page {
 

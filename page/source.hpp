@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::page {
 

@@ -9,7 +9,7 @@
 #include "protocol/describe.hpp"
 #include "protocol/field_bytes.hpp"
 #include "protocol/header.hpp"
-#include "trace/content.hpp"
+#include "trace/record/content.hpp"
 
 namespace troupe::protocol {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "trace/clock.hpp"
+#include "trace/record/clock.hpp"
 
 namespace troupe::msg {
 
@@ -24,7 +24,7 @@ struct header {
   std::uint64_t sequence = 0;
   /// The message that was being handled when this one was sent, or that this one answers; 0 if there was none.
   message_id cause = 0;
-  /// When it was sent, in ticks of the sender's clock (trace/clock.hpp); 0: recording is off.
+  /// When it was sent, in ticks of the sender's clock (trace/record/clock.hpp); 0: recording is off.
   std::uint64_t sent = 0;
   /// When it arrived from another process, in ticks of the receiver's clock; 0: it was local. Not part of the message.
   std::uint64_t arrived = 0;

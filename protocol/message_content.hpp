@@ -13,7 +13,7 @@
 #include "protocol/field_bytes.hpp"
 #include "protocol/header.hpp"
 #include "protocol/type_ids.hpp"
-#include "trace/content.hpp"
+#include "trace/record/content.hpp"
 
 namespace troupe::protocol {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::replay {
 

@@ -13,7 +13,7 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "protocol/message_types.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::replay {
 

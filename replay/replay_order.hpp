@@ -12,7 +12,7 @@
 #include "actors/replay_gate.hpp"
 #include "base/result.hpp"
 #include "model/job.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::replay {
 

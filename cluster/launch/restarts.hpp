@@ -12,7 +12,7 @@
 #include "cluster/launch/console.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::launch {
 

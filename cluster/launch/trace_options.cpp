@@ -22,10 +22,10 @@
 #include "cluster/links/credentials.hpp"
 #include "cluster/nodes/trace_sources.hpp"
 #include "page/access.hpp"
-#include "trace/attempts.hpp"
-#include "trace/names.hpp"
-#include "trace/run_folders.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/attempts.hpp"
+#include "trace/record/names.hpp"
+#include "trace/record/run_folders.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::launch {
 

@@ -10,8 +10,8 @@
 #include "cluster/launch/console.hpp"
 #include "model/job.hpp"
 #include "page/live_page.hpp"
-#include "trace/recorder.hpp"
-#include "trace/stall_watch.hpp"
+#include "trace/record/recorder.hpp"
+#include "trace/record/stall_watch.hpp"
 
 namespace troupe::launch {
 

@@ -17,8 +17,8 @@
 #include "cluster/nodes/thread_stacks.hpp"
 #include "cluster/nodes/trace_sources.hpp"
 #include "protocol/errors.hpp"
-#include "trace/clock.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::nodes {
 

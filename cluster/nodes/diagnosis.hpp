@@ -23,7 +23,7 @@
 #include "base/private_folder.hpp"
 #include "base/result.hpp"
 #include "protocol/messages.hpp"
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::nodes {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "protocol/header.hpp"
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::nodes {
 

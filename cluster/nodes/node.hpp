@@ -14,7 +14,7 @@
 #include "cluster/links/endpoint.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::nodes {
 

@@ -23,7 +23,7 @@
 #include "base/stop_request.hpp"
 #include "cluster/links/credentials.hpp"
 #include "cluster/links/endpoint.hpp"
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::nodes {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/memory.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::nodes {
 

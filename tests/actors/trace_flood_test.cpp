@@ -14,7 +14,7 @@
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::actors::trace_flood_test {
 namespace {

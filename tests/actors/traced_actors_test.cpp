@@ -14,8 +14,8 @@
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/recording.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::actors::traced_actors_test {
 namespace {

@@ -14,8 +14,8 @@
 #include "tests/end_to_end/traced.hpp"
 #include "tests/read_file.hpp"
 #include "tests/value_of.hpp"
-#include "trace/file_format.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/file_format.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::end_to_end::names_test {
 namespace {

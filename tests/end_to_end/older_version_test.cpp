@@ -16,7 +16,7 @@
 #include "tests/end_to_end/traced.hpp"
 #include "tests/read_file.hpp"
 #include "tests/value_of.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::end_to_end::older_version_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "analysis/check.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::end_to_end {
 

@@ -14,7 +14,7 @@
 #include "tests/end_to_end/several.hpp"
 #include "tests/end_to_end/traced.hpp"
 #include "tests/value_of.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::end_to_end::trace_input_test {
 namespace {

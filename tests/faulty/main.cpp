@@ -35,7 +35,7 @@
 #include "apps/subcommand.hpp"
 #include "cluster/launch/console.hpp"
 #include "protocol/message_types.hpp"
-#include "trace/clock.hpp"
+#include "trace/record/clock.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "analysis/blocked.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::faulty_program_test {
 namespace {

@@ -11,7 +11,7 @@
 #include "tests/library/error_of.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::library_replay_test {

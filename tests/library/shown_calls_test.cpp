@@ -14,7 +14,7 @@
 #include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 #include "troupe/troupe.hpp"
 
 namespace troupe::shown_calls_test {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::page {
 

@@ -13,8 +13,8 @@
 #include "tests/page/raw_client.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "tests/value_of.hpp"
-#include "trace/recorder.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/recorder.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::page::source_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trace/attempts.hpp"
+#include "trace/record/attempts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 
 #include "tests/trace/temporary_folder.hpp"
 #include "tests/value_of.hpp"
-#include "trace/recorder.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recorder.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::trace::attempts_test {
 namespace {

@@ -1,6 +1,6 @@
 // Following a ring while it is written.
 
-#include "trace/follower.hpp"
+#include "trace/record/follower.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,9 +12,9 @@
 
 #include "temporary_folder.hpp"
 #include "tests/value_of.hpp"
-#include "trace/attempts.hpp"
-#include "trace/clock.hpp"
-#include "trace/ring.hpp"
+#include "trace/record/attempts.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/ring.hpp"
 
 namespace troupe::trace::follower_test {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "tests/trace/temporary_folder.hpp"
 #include "tests/value_of.hpp"
-#include "trace/names.hpp"
-#include "trace/recorder.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/names.hpp"
+#include "trace/record/recorder.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::trace::given_names_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::trace {
 

@@ -1,7 +1,7 @@
 // Goal: reading files that are small on disk but large in memory is bounded. Method: logs made here, whose blocks
 // compress to almost nothing.
 
-#include "trace/memory_budget.hpp"
+#include "trace/record/memory_budget.hpp"
 
 #include <gtest/gtest.h>
 #define XXH_INLINE_ALL
@@ -13,10 +13,10 @@
 
 #include "temporary_folder.hpp"
 #include "tests/value_of.hpp"
-#include "trace/follower.hpp"
-#include "trace/recording.hpp"
-#include "trace/ring.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/follower.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/ring.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace::memory_budget_test {
 namespace {

@@ -16,9 +16,9 @@
 #include "tests/read_file.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "tests/value_of.hpp"
-#include "trace/recorder.hpp"
-#include "trace/recording.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/recorder.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace::metadata_test {
 namespace {

@@ -1,6 +1,6 @@
 // The ring and the log: what is written can be read, however the writer ends.
 
-#include "trace/ring.hpp"
+#include "trace/record/ring.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -17,9 +17,9 @@
 #include "temporary_folder.hpp"
 #include "tests/read_file.hpp"
 #include "tests/value_of.hpp"
-#include "trace/recorder.hpp"
-#include "trace/recording.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/recorder.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace::ring_test {
 namespace {

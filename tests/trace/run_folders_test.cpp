@@ -1,7 +1,7 @@
 // Goal: a run's files in the shared temporary folder are not accessible to other users, and starting a run removes only
 // what earlier runs have left.
 
-#include "trace/run_folders.hpp"
+#include "trace/record/run_folders.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,9 +20,9 @@
 #include "base/host.hpp"
 #include "tests/read_file.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/clock.hpp"
-#include "trace/recorder.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/recorder.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace::run_folders_test {
 namespace {

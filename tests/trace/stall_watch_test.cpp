@@ -1,6 +1,6 @@
 // Detecting stalls from the clocks that a thread reads when it wakes up. Here a tick is a nanosecond.
 
-#include "trace/stall_watch.hpp"
+#include "trace/record/stall_watch.hpp"
 
 #include <gtest/gtest.h>
 

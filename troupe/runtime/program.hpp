@@ -17,7 +17,7 @@
 #include "cluster/nodes/node.hpp"
 #include "cluster/nodes/run.hpp"
 #include "replay/replay_order.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 #include "troupe/option.hpp"
 
 namespace troupe::runtime {

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <string>
 
-#include "trace/clock.hpp"
-#include "trace/record.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/record.hpp"
 
 namespace troupe::trace {
 

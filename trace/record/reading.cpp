@@ -14,10 +14,10 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
-#include "trace/clock_alignment.hpp"
-#include "trace/recording.hpp"
-#include "trace/tick_clock.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/clock_alignment.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/tick_clock.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace {
 

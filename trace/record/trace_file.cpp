@@ -1,4 +1,4 @@
-#include "trace/trace_file.hpp"
+#include "trace/record/trace_file.hpp"
 
 #include <fmt/format.h>
 #include <zstd.h>
@@ -15,8 +15,8 @@
 #include "base/digest.hpp"
 #include "base/input_files.hpp"
 #include "base/lossless_json.hpp"
-#include "trace/clock.hpp"
-#include "trace/recording.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/recording.hpp"
 
 namespace troupe::trace {
 

@@ -1,4 +1,4 @@
-#include "trace/log_writer.hpp"
+#include "trace/record/log_writer.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

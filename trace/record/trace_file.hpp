@@ -14,10 +14,10 @@
 
 #include "base/host.hpp"
 #include "base/result.hpp"
-#include "trace/board_call.hpp"
-#include "trace/content.hpp"
-#include "trace/file_format.hpp"
-#include "trace/memory_budget.hpp"
+#include "trace/record/board_call.hpp"
+#include "trace/record/content.hpp"
+#include "trace/record/file_format.hpp"
+#include "trace/record/memory_budget.hpp"
 
 namespace troupe::trace {
 

@@ -1,4 +1,4 @@
-#include "trace/attempts.hpp"
+#include "trace/record/attempts.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,8 +8,8 @@
 
 #include "base/mapped.hpp"
 #include "base/text.hpp"
-#include "trace/recording.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/result.hpp"
-#include "trace/attempts.hpp"
-#include "trace/recording.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/attempts.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace {
 

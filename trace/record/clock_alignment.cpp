@@ -1,4 +1,4 @@
-#include "trace/clock_alignment.hpp"
+#include "trace/record/clock_alignment.hpp"
 
 #include <algorithm>
 #include <cmath>

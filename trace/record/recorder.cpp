@@ -1,4 +1,4 @@
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 #include "base/lossless_json.hpp"
 #include "base/private_folder.hpp"
 #include "base/text.hpp"
-#include "trace/clock.hpp"
-#include "trace/names.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/names.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace {
 

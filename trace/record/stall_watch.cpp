@@ -1,11 +1,11 @@
-#include "trace/stall_watch.hpp"
+#include "trace/record/stall_watch.hpp"
 
 #include <algorithm>
 #include <ctime>
 #include <system_error>
 #include <utility>
 
-#include "trace/clock.hpp"
+#include "trace/record/clock.hpp"
 
 namespace troupe::trace {
 

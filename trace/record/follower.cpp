@@ -1,4 +1,4 @@
-#include "trace/follower.hpp"
+#include "trace/record/follower.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

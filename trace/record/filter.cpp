@@ -1,4 +1,4 @@
-#include "trace/filter.hpp"
+#include "trace/record/filter.hpp"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include "trace/recording.hpp"
+#include "trace/record/recording.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "trace/clock.hpp"
-#include "trace/names.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/names.hpp"
 
 namespace troupe::trace {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "trace/board_call.hpp"
-#include "trace/file_format.hpp"
+#include "trace/record/board_call.hpp"
+#include "trace/record/file_format.hpp"
 
 namespace troupe::trace {
 

@@ -1,8 +1,8 @@
-#include "trace/names.hpp"
+#include "trace/record/names.hpp"
 
 #include <array>
 
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::trace {
 

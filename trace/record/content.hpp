@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/memory_budget.hpp"
+#include "trace/record/memory_budget.hpp"
 
 namespace troupe::trace {
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "trace/filter.hpp"
-#include "trace/log_writer.hpp"
-#include "trace/ring.hpp"
+#include "trace/record/filter.hpp"
+#include "trace/record/log_writer.hpp"
+#include "trace/record/ring.hpp"
 
 namespace troupe::trace {
 

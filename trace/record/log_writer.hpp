@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "trace/content.hpp"
-#include "trace/ring.hpp"
+#include "trace/record/content.hpp"
+#include "trace/record/ring.hpp"
 
 namespace troupe::trace {
 

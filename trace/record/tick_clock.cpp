@@ -1,4 +1,4 @@
-#include "trace/tick_clock.hpp"
+#include "trace/record/tick_clock.hpp"
 
 #include <algorithm>
 

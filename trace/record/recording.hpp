@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "trace/attempts.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/attempts.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace {
 

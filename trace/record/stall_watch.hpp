@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "trace/recorder.hpp"
+#include "trace/record/recorder.hpp"
 
 namespace troupe::trace {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/file_format.hpp"
+#include "trace/record/file_format.hpp"
 
 namespace troupe::trace {
 

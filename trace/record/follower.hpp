@@ -10,8 +10,8 @@
 
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
-#include "trace/recording.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/recording.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace {
 

@@ -1,4 +1,4 @@
-#include "trace/run_folders.hpp"
+#include "trace/record/run_folders.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -22,9 +22,9 @@
 
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
-#include "trace/clock.hpp"
-#include "trace/file_format.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/record/clock.hpp"
+#include "trace/record/file_format.hpp"
+#include "trace/record/trace_file.hpp"
 
 namespace troupe::trace {
 

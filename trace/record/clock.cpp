@@ -1,4 +1,4 @@
-#include "trace/clock.hpp"
+#include "trace/record/clock.hpp"
 
 #include "base/host.hpp"
 

@@ -1,4 +1,4 @@
-#include "trace/content.hpp"
+#include "trace/record/content.hpp"
 
 #include <cstring>
 #include <string_view>

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "trace/record.hpp"
+#include "trace/record/record.hpp"
 
 namespace troupe::trace {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trace/clock.hpp"
+#include "trace/record/clock.hpp"
 
 namespace troupe::trace {
 

@@ -1,4 +1,4 @@
-#include "trace/board_call.hpp"
+#include "trace/record/board_call.hpp"
 
 #include <fmt/format.h>
 

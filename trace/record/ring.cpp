@@ -1,4 +1,4 @@
-#include "trace/ring.hpp"
+#include "trace/record/ring.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
