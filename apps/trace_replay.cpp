@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "analysis/message_id.hpp"
+#include "trace/analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/mapped.hpp"

@@ -10,7 +10,7 @@
 #include <span>
 #include <thread>
 
-#include "analysis/tail.hpp"
+#include "trace/analysis/tail.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/lossless_json.hpp"
 #include "base/text.hpp"

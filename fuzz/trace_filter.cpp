@@ -1,7 +1,7 @@
 // Users' filters, patterns and message names: each is accepted or refused at once.
 
-#include "analysis/causality.hpp"
-#include "analysis/message_id.hpp"
+#include "trace/analysis/causality.hpp"
+#include "trace/analysis/message_id.hpp"
 #include "fuzz/target.hpp"
 #include "trace/record/filter.hpp"
 

@@ -11,13 +11,13 @@
 #include <cstring>
 #include <sstream>
 
-#include "analysis/blocked.hpp"
-#include "analysis/check.hpp"
-#include "analysis/critical_path.hpp"
-#include "analysis/diff.hpp"
-#include "analysis/exports.hpp"
-#include "analysis/summary.hpp"
-#include "analysis/why.hpp"
+#include "trace/analysis/blocked.hpp"
+#include "trace/analysis/check.hpp"
+#include "trace/analysis/critical_path.hpp"
+#include "trace/analysis/diff.hpp"
+#include "trace/analysis/exports.hpp"
+#include "trace/analysis/summary.hpp"
+#include "trace/analysis/why.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
 #include "trace/record/trace_file.hpp"

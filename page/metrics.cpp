@@ -7,8 +7,8 @@
 #include <iterator>
 #include <string_view>
 
-#include "analysis/overview.hpp"
-#include "analysis/summary.hpp"
+#include "trace/analysis/overview.hpp"
+#include "trace/analysis/summary.hpp"
 
 namespace troupe::page {
 

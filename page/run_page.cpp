@@ -7,13 +7,13 @@
 #include <functional>
 #include <sstream>
 
-#include "analysis/blocked.hpp"
-#include "analysis/critical_path.hpp"
-#include "analysis/exports.hpp"
-#include "analysis/message_id.hpp"
-#include "analysis/message_list.hpp"
-#include "analysis/overview.hpp"
-#include "analysis/trace.hpp"
+#include "trace/analysis/blocked.hpp"
+#include "trace/analysis/critical_path.hpp"
+#include "trace/analysis/exports.hpp"
+#include "trace/analysis/message_id.hpp"
+#include "trace/analysis/message_list.hpp"
+#include "trace/analysis/overview.hpp"
+#include "trace/analysis/trace.hpp"
 #include "base/lossless_json.hpp"
 #include "base/number.hpp"
 #include "page/web_files.hpp"

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "analysis/causality.hpp"
-#include "analysis/steps.hpp"
+#include "trace/analysis/causality.hpp"
+#include "trace/analysis/steps.hpp"
 #include "page/http_server.hpp"
 #include "page/metrics.hpp"
 #include "page/source.hpp"

@@ -6,7 +6,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 
-#include "analysis/contents.hpp"
+#include "trace/analysis/contents.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 

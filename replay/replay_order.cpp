@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "analysis/training_order.hpp"
+#include "trace/analysis/training_order.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "protocol/message_types.hpp"

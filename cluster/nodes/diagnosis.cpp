@@ -10,8 +10,8 @@
 #include <set>
 
 #include "actors/actor_name.hpp"
-#include "analysis/lasting_waits.hpp"
-#include "analysis/summary.hpp"
+#include "trace/analysis/lasting_waits.hpp"
+#include "trace/analysis/summary.hpp"
 #include "base/host.hpp"
 #include "base/lossless_json.hpp"
 #include "cluster/nodes/thread_stacks.hpp"

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "base/private_folder.hpp"
 #include "base/result.hpp"
 #include "protocol/messages.hpp"

@@ -9,7 +9,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/actor_trace.hpp"
 #include "actors/traced_system.hpp"
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"

@@ -1,6 +1,6 @@
 // Gradients of two shards of two tables, with known numbers.
 
-#include "analysis/blame.hpp"
+#include "trace/analysis/blame.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <boost/json/array.hpp>
 #include <string>
 
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "tests/analysis/stuck_run.hpp"
 
 namespace troupe::analysis::blocked_calls_test {

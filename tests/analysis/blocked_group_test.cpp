@@ -1,6 +1,6 @@
 // Collectives that lack a rank, cycles, and chains that lead to a dead process.
 
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/causality.hpp"
+#include "trace/analysis/causality.hpp"
 
 #include <gtest/gtest.h>
 

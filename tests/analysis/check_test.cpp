@@ -1,4 +1,4 @@
-#include "analysis/check.hpp"
+#include "trace/analysis/check.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/critical_path.hpp"
+#include "trace/analysis/critical_path.hpp"
 
 #include <gtest/gtest.h>
 

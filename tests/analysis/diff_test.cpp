@@ -1,6 +1,6 @@
 // Two runs that differ in one known detail.
 
-#include "analysis/diff.hpp"
+#include "trace/analysis/diff.hpp"
 
 #include <gtest/gtest.h>
 

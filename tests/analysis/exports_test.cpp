@@ -1,4 +1,4 @@
-#include "analysis/exports.hpp"
+#include "trace/analysis/exports.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A running run, whose files are read one after the other while it moves: no blockage is reported. A stuck run is
 // reported, even if it handles status requests meanwhile.
 
-#include "analysis/lasting_waits.hpp"
+#include "trace/analysis/lasting_waits.hpp"
 
 #include <gtest/gtest.h>
 

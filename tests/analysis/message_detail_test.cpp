@@ -1,4 +1,4 @@
-#include "analysis/message_list.hpp"
+#include "trace/analysis/message_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "analysis/contents.hpp"
+#include "trace/analysis/contents.hpp"
 
 namespace troupe::analysis::message_detail_test {
 namespace {

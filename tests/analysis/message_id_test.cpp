@@ -1,4 +1,4 @@
-#include "analysis/message_id.hpp"
+#include "trace/analysis/message_id.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/message_list.hpp"
+#include "trace/analysis/message_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <vector>
 
-#include "analysis/message_id.hpp"
+#include "trace/analysis/message_id.hpp"
 #include "tests/trace/made_recording.hpp"
 
 namespace troupe::analysis::message_list_test {

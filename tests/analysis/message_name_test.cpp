@@ -1,4 +1,4 @@
-#include "analysis/training_order.hpp"
+#include "trace/analysis/training_order.hpp"
 
 #include <gtest/gtest.h>
 

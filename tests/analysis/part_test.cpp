@@ -1,4 +1,4 @@
-#include "analysis/trace.hpp"
+#include "trace/analysis/trace.hpp"
 
 #include <gtest/gtest.h>
 

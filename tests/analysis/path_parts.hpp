@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/step_graph.hpp"
+#include "trace/analysis/step_graph.hpp"
 
 namespace troupe::analysis {
 

@@ -1,6 +1,6 @@
 // What a recording shows of a pipeline's stages, compared with times written by hand.
 
-#include "analysis/pipeline.hpp"
+#include "trace/analysis/pipeline.hpp"
 
 #include <gtest/gtest.h>
 

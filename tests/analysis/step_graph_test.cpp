@@ -1,4 +1,4 @@
-#include "analysis/step_graph.hpp"
+#include "trace/analysis/step_graph.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/step_graph.hpp"
+#include "trace/analysis/step_graph.hpp"
 #include "tests/analysis/path_parts.hpp"
 #include "tests/analysis/synchronous_run.hpp"
 

@@ -1,4 +1,4 @@
-#include "analysis/steps.hpp"
+#include "trace/analysis/steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "tests/trace/made_recording.hpp"
 
 namespace troupe::analysis {

@@ -1,4 +1,4 @@
-#include "analysis/summary.hpp"
+#include "trace/analysis/summary.hpp"
 
 #include <gtest/gtest.h>
 

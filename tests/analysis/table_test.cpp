@@ -1,4 +1,4 @@
-#include "analysis/table.hpp"
+#include "trace/analysis/table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Formats events as lines.
 
-#include "analysis/tail.hpp"
+#include "trace/analysis/tail.hpp"
 
 #include <gtest/gtest.h>
 

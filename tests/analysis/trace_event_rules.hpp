@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/trace.hpp"
+#include "trace/analysis/trace.hpp"
 
 namespace troupe::analysis {
 

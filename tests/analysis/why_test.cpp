@@ -1,4 +1,4 @@
-#include "analysis/why.hpp"
+#include "trace/analysis/why.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "analysis/check.hpp"
+#include "trace/analysis/check.hpp"
 #include "trace/record/trace_file.hpp"
 
 namespace troupe::end_to_end {

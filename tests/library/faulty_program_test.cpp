@@ -7,7 +7,7 @@
 #include <regex>
 #include <string>
 
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/record/recording.hpp"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/blocked.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"

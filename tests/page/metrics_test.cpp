@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "analysis/overview.hpp"
+#include "trace/analysis/overview.hpp"
 #include "tests/page/made_run.hpp"
 #include "tests/page/made_source.hpp"
 #include "tests/trace/made_recording.hpp"
