@@ -1,4 +1,4 @@
-// The interface through which a replay holds a run's actors to a recorded order (replay/replay.hpp).
+// The interface through which a replay holds a run's actors to a recorded order (trace/replay/replay.hpp).
 
 #pragma once
 

@@ -16,9 +16,9 @@
 #include "base/units.hpp"
 #include "cluster/launch/signals.hpp"
 #include "cluster/nodes/run_job.hpp"
-#include "replay/actor_replay.hpp"
-#include "replay/outcome.hpp"
-#include "replay/replay_order.hpp"
+#include "trace/replay/actor_replay.hpp"
+#include "trace/replay/outcome.hpp"
+#include "trace/replay/replay_order.hpp"
 
 /// A breakpoint for debuggers: the actor is about to handle message `id`, described by `text`.
 extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* text) {

@@ -1,4 +1,4 @@
-#include "replay/replay.hpp"
+#include "trace/replay/replay.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include "cluster/nodes/caf_network.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
-#include "replay/replay_order.hpp"
+#include "trace/replay/replay_order.hpp"
 
 namespace troupe::replay::replay_test {
 namespace {

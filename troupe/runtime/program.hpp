@@ -16,7 +16,7 @@
 #include "model/job.hpp"
 #include "cluster/nodes/node.hpp"
 #include "cluster/nodes/run.hpp"
-#include "replay/replay_order.hpp"
+#include "trace/replay/replay_order.hpp"
 #include "trace/record/recording.hpp"
 #include "troupe/option.hpp"
 

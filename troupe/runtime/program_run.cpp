@@ -18,7 +18,7 @@
 #include "cluster/launch/text.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "cluster/nodes/thread_memory.hpp"
-#include "replay/outcome.hpp"
+#include "trace/replay/outcome.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/program.hpp"
 #include "troupe/runtime/setting_names.hpp"

@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "actors/replay_gate.hpp"
-#include "replay/replay_order.hpp"
+#include "trace/replay/replay_order.hpp"
 
 namespace troupe::trace {
 struct recording;

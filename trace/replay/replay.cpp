@@ -1,4 +1,4 @@
-#include "replay/replay.hpp"
+#include "trace/replay/replay.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "replay/outcome.hpp"
+#include "trace/replay/outcome.hpp"
 
 #include <fmt/format.h>
 

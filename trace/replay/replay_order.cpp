@@ -1,4 +1,4 @@
-#include "replay/replay_order.hpp"
+#include "trace/replay/replay_order.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "replay/replay.hpp"
+#include "trace/replay/replay.hpp"
 
 namespace troupe::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/actor_replay.hpp"
+#include "trace/replay/actor_replay.hpp"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/message_content.hpp"
 #include "protocol/message_types.hpp"
-#include "replay/replay_order.hpp"
+#include "trace/replay/replay_order.hpp"
 
 namespace troupe::replay {
 
