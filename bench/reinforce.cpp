@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "examples/cart_pole.hpp"
-#include "examples/policy_gradient.hpp"
-#include "examples/reinforce.hpp"
+#include "apps/examples/cart_pole.hpp"
+#include "apps/examples/policy_gradient.hpp"
+#include "apps/examples/reinforce.hpp"
 #include "troupe/troupe.hpp"
 
 using namespace troupe;

@@ -1,4 +1,4 @@
-"""What slices of layers gain: the time of a step of examples/tensor_parallel.cpp, beside the whole layers on one core.
+"""What slices of layers gain: the time of a step of apps/examples/tensor_parallel.cpp, beside the whole layers on one core.
 
 tensor_parallel.py [--build FOLDER] [--rounds N] [--slices T] [--width N] [--hidden N] [--samples N] [--pairs N] [--steps N]
 

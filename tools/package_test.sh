@@ -35,7 +35,7 @@ test_in_bare_root() {
   timed "a bare Debian 12 from $archive" debootstrap --variant=minbase "$suite" "$scratch/root" "$archive"
   mkdir "$scratch/root/packages" "$scratch/root/examples"
   cp "$root"/build/packages/*.deb "$scratch/root/packages"
-  cp -r "$root"/examples/*.[ch]pp "$root"/tests/package/{example.sh,examples.sh,examples} "$scratch/root/examples"
+  cp -r "$root"/apps/examples/*.[ch]pp "$root"/tests/package/{example.sh,examples.sh,examples} "$scratch/root/examples"
 
   timed "its dependencies from Debian" in_root 'apt-get update
     apt-get install -y --no-install-recommends $(dpkg-deb -f /packages/troupe_*.deb Depends | sed "s/([^)]*)//g; s/,//g")'
@@ -54,7 +54,7 @@ test_in_prefix() {
   for package in "$root"/build/packages/*.deb; do dpkg-deb -x "$package" "$scratch/prefix"; done
   timed "troupe train" "$prefix/bin/troupe" train --quiet
   timed "the examples" bash "$root/tests/package/examples.sh" "$prefix" "$root/examples" "$scratch/examples"
-  for example in "$root"/examples/*.cpp; do
+  for example in "$root"/apps/examples/*.cpp; do
     example=$(basename "$example" .cpp)
     timed "the example $example" bash "$root/tests/package/example.sh" "$prefix" "$scratch/examples/$example"
   done

@@ -1,7 +1,7 @@
 // The example of reinforcement learning: its environment and its gradient compared with a second implementation
 // (tests/reference_runs/reinforce), its agent's answers in any order of calls, and its runs.
 
-#include "examples/reinforce.hpp"
+#include "apps/examples/reinforce.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes reinforce.safetensors, what tests hold examples/cart_pole.hpp and examples/policy_gradient.hpp to; README.md
+"""Makes reinforce.safetensors, what tests hold apps/examples/cart_pole.hpp and apps/examples/policy_gradient.hpp to; README.md
 describes it.
 
     make_reinforce.py [FILE]    writes it (default: beside this script)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes rnn.safetensors, the first steps of examples/rnn.cpp, with PyTorch in float64; README.md describes the file.
+"""Makes rnn.safetensors, the first steps of apps/examples/rnn.cpp, with PyTorch in float64; README.md describes the file.
 
     make_rnn_run.py [FILE]    writes it (default: beside this script)
 
