@@ -11,7 +11,7 @@ fuzz() {
   local learnt=$root/build/fuzz/corpus/$1 crashes=$root/build/fuzz/crashes
   mkdir -p "$learnt" "$crashes"
   UBSAN_OPTIONS=print_stacktrace=1 "$root/build/fuzz/fuzz/fuzz_$1" -max_total_time="$2" -max_len=4096 -timeout=30 \
-    -rss_limit_mb=2048 -artifact_prefix="$crashes/$1-" "$learnt" "$root/fuzz/corpus/$1" >"$scratch/$1" 2>&1 </dev/null &&
+    -rss_limit_mb=2048 -artifact_prefix="$crashes/$1-" "$learnt" "$root/tests/fuzz/corpus/$1" >"$scratch/$1" 2>&1 </dev/null &&
     say "$1: no crash in $(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' "$scratch/$1") runs" && return
   touch "$scratch/failed"
   tail -n 60 "$scratch/$1" >&2
@@ -27,10 +27,10 @@ main() {
     shift
   fi
   targets=("$@")
-  (($# > 0)) || mapfile -t targets < <(ls "$root/fuzz/corpus")
+  (($# > 0)) || mapfile -t targets < <(ls "$root/tests/fuzz/corpus")
   for target in "${targets[@]}"; do
-    [[ -d $root/fuzz/corpus/$target ]] ||
-      fail "there is no fuzz target $target; there are $(ls -x -w 1000 "$root/fuzz/corpus")"
+    [[ -d $root/tests/fuzz/corpus/$target ]] ||
+      fail "there is no fuzz target $target; there are $(ls -x -w 1000 "$root/tests/fuzz/corpus")"
   done
   jobs=$(job_count)
   "$root/tools/build.sh" fuzz

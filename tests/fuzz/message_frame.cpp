@@ -3,9 +3,9 @@
 
 #include "protocol/message_frame.hpp"
 
-#include "fuzz/actors.hpp"
-#include "fuzz/seed_messages.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/actors.hpp"
+#include "tests/fuzz/seed_messages.hpp"
+#include "tests/fuzz/target.hpp"
 #include "tests/protocol/samples.hpp"
 
 namespace troupe::fuzz::message_frame_target {

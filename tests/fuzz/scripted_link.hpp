@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/digest.hpp"
-#include "fuzz/input.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 #include "cluster/links/bytes.hpp"
 #include "cluster/links/frame.hpp"
 #include "cluster/links/link.hpp"

@@ -10,9 +10,9 @@
 
 #include <caf/detail/meta_object.hpp>
 
-#include "fuzz/actors.hpp"
-#include "fuzz/input.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/actors.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 #include "tests/protocol/samples.hpp"
 
 namespace troupe::fuzz::control_messages_target {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/target.hpp"
+#include "tests/fuzz/target.hpp"
 #include "protocol/blob.hpp"
 #include "protocol/messages.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "cluster/links/endpoint.hpp"
 
-#include "fuzz/target.hpp"
+#include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz::endpoint_target {
 

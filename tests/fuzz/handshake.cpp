@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
-#include "fuzz/input.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 #include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::handshake_target {

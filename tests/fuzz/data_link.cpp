@@ -8,11 +8,11 @@
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
 #include "actors/parameter_server.hpp"
-#include "fuzz/actors.hpp"
-#include "fuzz/input.hpp"
-#include "fuzz/scripted_link.hpp"
-#include "fuzz/seed_messages.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/actors.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/scripted_link.hpp"
+#include "tests/fuzz/seed_messages.hpp"
+#include "tests/fuzz/target.hpp"
 #include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::data_link_target {

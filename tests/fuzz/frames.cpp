@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "fuzz/input.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 #include "cluster/links/frame_reader.hpp"
 
 namespace troupe::fuzz::frames_target {

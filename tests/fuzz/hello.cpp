@@ -2,7 +2,7 @@
 
 #include "cluster/links/hello.hpp"
 
-#include "fuzz/target.hpp"
+#include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz::hello_target {
 

@@ -1,4 +1,4 @@
-#include "fuzz/actors.hpp"
+#include "tests/fuzz/actors.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
 

@@ -11,9 +11,9 @@
 #include <array>
 #include <span>
 
-#include "fuzz/actors.hpp"
-#include "fuzz/input.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/actors.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz::parameter_server_target {
 

@@ -18,8 +18,8 @@
 #include "trace/analysis/exports.hpp"
 #include "trace/analysis/summary.hpp"
 #include "trace/analysis/why.hpp"
-#include "fuzz/input.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 #include "trace/record/trace_file.hpp"
 
 namespace troupe::fuzz::trace_reader_target {

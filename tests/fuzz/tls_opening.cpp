@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "fuzz/target.hpp"
+#include "tests/fuzz/target.hpp"
 #include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::tls_opening_target {

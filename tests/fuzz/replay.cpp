@@ -19,7 +19,7 @@
 #include <random>
 #include <string_view>
 
-#include "fuzz/target.hpp"
+#include "tests/fuzz/target.hpp"
 
 // Defined only with a sanitizer.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*)());

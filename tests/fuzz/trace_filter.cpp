@@ -2,7 +2,7 @@
 
 #include "trace/analysis/causality.hpp"
 #include "trace/analysis/message_id.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/target.hpp"
 #include "trace/record/filter.hpp"
 
 namespace troupe::fuzz::trace_filter_target {

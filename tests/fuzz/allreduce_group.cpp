@@ -9,9 +9,9 @@
 
 #include <algorithm>
 
-#include "fuzz/actors.hpp"
-#include "fuzz/input.hpp"
-#include "fuzz/target.hpp"
+#include "tests/fuzz/actors.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz::allreduce_group_target {
 

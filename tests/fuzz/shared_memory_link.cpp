@@ -7,7 +7,7 @@
 #include "cluster/links/shared_memory_link.hpp"
 #include "base/digest.hpp"
 
-#include "fuzz/scripted_link.hpp"
+#include "tests/fuzz/scripted_link.hpp"
 #include "cluster/links/shared_memory.hpp"
 
 namespace troupe::fuzz::shared_memory_link_target {
