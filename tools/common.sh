@@ -8,7 +8,7 @@ root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
 [[ ${XDG_CACHE_HOME-} == /* ]] || unset XDG_CACHE_HOME  # the XDG specification requires to ignore relative paths
 # shellcheck disable=SC2034
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/troupe  # as in cmake/dependencies.cmake
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/troupe  # as in tools/cmake/dependencies.cmake
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -33,7 +33,7 @@ dependencies() (
 describe() {
   local folder=$1 name=$2
   mkdir -p "$folder/DEBIAN" "$folder/usr/share/doc/$name"
-  cp "$root/cmake/copyright" "$folder/usr/share/doc/$name/copyright"
+  cp "$root/tools/cmake/copyright" "$folder/usr/share/doc/$name/copyright"
   gzip -9n <"$root/CHANGELOG.md" >"$folder/usr/share/doc/$name/changelog.gz"
   cat >"$folder/DEBIAN/control" <<END
 Package: $name

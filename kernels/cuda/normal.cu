@@ -1,5 +1,5 @@
 // Normal and uniform numbers on the device: the operations of cpu/normal.cpp in the same order, so that the bits are
-// equal. Multiply-adds are not fused (cmake/cuda.cmake).
+// equal. Multiply-adds are not fused (tools/cmake/cuda.cmake).
 
 #include "kernels/normal.hpp"
 

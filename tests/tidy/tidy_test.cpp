@@ -155,7 +155,7 @@ TEST(Tidy, EveryHeaderIsIncludedByMoreThanItsOwnSource) {
   }
 }
 
-/// Those that they include of nn/ and base/ are installed with them (cmake/public_headers.cmake); what is behind them
+/// Those that they include of nn/ and base/ are installed with them (tools/cmake/public_headers.cmake); what is behind them
 /// (troupe/runtime/, CAF, Boost) stays within the library.
 TEST(Tidy, TheLibrarysHeadersIncludeTheStandardLibraryAndEachOtherOnly) {
   static const std::regex allowed(R"(#include (<[a-z_0-9]+>|"(troupe|nn|base)/[a-z_0-9]+\.hpp"))");

@@ -25,7 +25,7 @@ install(TARGETS troupe_shared troupe_program EXPORT troupe
 install(FILES "${troupe_manual}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT runtime)
 install(FILES apps/shell/troupe.bash DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME troupe
   COMPONENT runtime)
-install(FILES cmake/copyright DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
+install(FILES tools/cmake/copyright DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 
 if(TARGET troupe_cuda)  # only the target `all` builds both
   install(FILES $<TARGET_FILE:troupe_cuda> $<TARGET_FILE:troupe_cuda_probe>
@@ -34,7 +34,7 @@ endif()
 
 install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(BINARY \"${CMAKE_BINARY_DIR}\")
 set(INCLUDES \"${CMAKE_INSTALL_INCLUDEDIR}\")" COMPONENT development)
-install(SCRIPT cmake/public_headers.cmake COMPONENT development)
+install(SCRIPT tools/cmake/public_headers.cmake COMPONENT development)
 install(EXPORT troupe NAMESPACE troupe:: FILE troupeConfig.cmake DESTINATION "${troupe_cmake_folder}"
   COMPONENT development)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/troupeConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
