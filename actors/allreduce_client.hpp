@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/step_votes.hpp"
 #include "actors/trainer_body.hpp"
 #include "protocol/messages.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "actors/device_collective.hpp"
-#include "actors/failure.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/traced_system.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/actor_name.hpp"
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/bucket_window.hpp"
 #include "actors/ordered_sum.hpp"
 #include "protocol/messages.hpp"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 
 namespace troupe::actors {
 

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
-#include "actors/actor_name.hpp"
-#include "actors/failure.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "base/assert.hpp"
 #include "model/arithmetic.hpp"
 

@@ -30,7 +30,7 @@
 #include "actors/open_requests.hpp"
 #include "actors/run_figures.hpp"
 #include "actors/run_plan.hpp"
-#include "actors/writing_thread.hpp"
+#include "actors/common/writing_thread.hpp"
 #include "base/stop_grace.hpp"
 
 namespace troupe::actors {

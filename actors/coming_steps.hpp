@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "actors/batches_ahead.hpp"
+#include "actors/common/batches_ahead.hpp"
 #include "actors/sparse_client.hpp"
 
 namespace troupe::actors {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 
 namespace troupe::actors {
 

@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "actors/device_tensor.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/device_tensor.hpp"
+#include "actors/common/failure.hpp"
 #include "base/host.hpp"
 
 namespace troupe::actors {

@@ -4,7 +4,7 @@
 #include <exception>
 #include <thread>
 
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 #include "base/mapped.hpp"
 
 namespace troupe::actors {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/compute_devices.hpp"
+#include "actors/common/compute_devices.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/device_array.hpp"
 #include "kernels/stream_timer.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/memory.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {

@@ -3,7 +3,7 @@
 #include <array>
 #include <limits>
 
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {

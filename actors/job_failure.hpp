@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "actors/failure.hpp"
-#include "actors/own_device.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/own_device.hpp"
+#include "actors/common/traced_system.hpp"
 #include "actors/trainer_body.hpp"
 
 namespace troupe::actors {

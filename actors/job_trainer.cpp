@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/job_failure.hpp"
 #include "actors/pipeline_worker.hpp"
 #include "actors/training_loop.hpp"

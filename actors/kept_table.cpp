@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "actors/failure.hpp"
-#include "actors/faults.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/faults.hpp"
 #include "base/exception_text.hpp"
 #include "base/host_memory.hpp"
 #include "kernels/bulk_copy.hpp"

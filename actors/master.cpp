@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
-#include "actors/failure.hpp"
-#include "actors/inline_execution.hpp"
-#include "actors/replay_gate.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/inline_execution.hpp"
+#include "actors/common/replay_gate.hpp"
+#include "actors/common/traced_system.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {

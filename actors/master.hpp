@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/checkpointing.hpp"
 #include "actors/final_weights.hpp"
 #include "actors/loss_response.hpp"

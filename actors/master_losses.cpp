@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/master.hpp"
 #include "actors/status_round.hpp"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <string_view>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/master.hpp"
 #include "actors/status_round.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "actors/actor_name.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/failure.hpp"
 #include "base/assert.hpp"
 #include "base/mapped.hpp"
 #include "protocol/message_types.hpp"

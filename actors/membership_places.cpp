@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/membership.hpp"
 #include "base/assert.hpp"
 

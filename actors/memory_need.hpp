@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/compute_devices.hpp"
+#include "actors/common/compute_devices.hpp"
 #include "base/result.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"

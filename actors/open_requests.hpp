@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/membership.hpp"
 #include "protocol/messages.hpp"
 

@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/bag_cache.hpp"
-#include "actors/faults.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/faults.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/module_list.hpp"
 #include "base/exception_text.hpp"
 

@@ -21,13 +21,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/remote_module.hpp"
 #include "actors/server_checkpoint.hpp"
 #include "actors/step_contexts.hpp"
 #include "actors/update_phase.hpp"
-#include "actors/writing_thread.hpp"
+#include "actors/common/writing_thread.hpp"
 #include "base/assert.hpp"
 #include "kernels/stream_timer.hpp"
 #include "model/job.hpp"

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/actor_name.hpp"
-#include "actors/ask.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/ask.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 
 namespace troupe::actors {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "actors/parameter_server.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "base/exception_text.hpp"
 #include "model/checkpoint/inspect.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/module_list.hpp"
 #include "actors/parameter_server.hpp"
 #include "model/memory.hpp"

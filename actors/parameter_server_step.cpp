@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "actors/module_list.hpp"
 #include "actors/parameter_server.hpp"
 #include "base/exception_text.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/assert.hpp"
 #include "base/mapped.hpp"
 #include "model/optimizer.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/part_state.hpp"
 #include "model/micro_batch.hpp"
 #include "model/stages.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/pipeline_links.hpp"
 #include "actors/sliced_passes.hpp"
 #include "actors/stage_passes.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <string>
 
-#include "actors/actor_name.hpp"
-#include "actors/compute_devices.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/compute_devices.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/job_failure.hpp"
 #include "actors/part_state.hpp"
 #include "actors/replica_options.hpp"

@@ -29,7 +29,7 @@
 #include <optional>
 #include <utility>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/allreduce_client.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/pipeline_links.hpp"

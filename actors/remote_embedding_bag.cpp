@@ -5,9 +5,9 @@
 
 #include "actors/arriving_rows.hpp"
 #include "actors/bag_cache.hpp"
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/kept_table.hpp"
 #include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"

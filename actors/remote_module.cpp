@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/text.hpp"
 
 namespace troupe::actors {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/digest.hpp"
 #include "kernels/device.hpp"
 #include "protocol/server_messages.hpp"

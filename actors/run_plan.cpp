@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/device_advice.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/device_advice.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/trainer_assignment.hpp"
 #include "model/hybrid.hpp"
 

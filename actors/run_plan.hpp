@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/compute_devices.hpp"
+#include "actors/common/compute_devices.hpp"
 #include "actors/dense_layout.hpp"
 #include "actors/run_observer.hpp"
 #include "actors/table_plan.hpp"

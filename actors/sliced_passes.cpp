@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
 

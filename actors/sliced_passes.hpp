@@ -22,7 +22,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "base/fiber.hpp"
 #include "model/tensor_parallel.hpp"
 #include "nn/slice_sums.hpp"

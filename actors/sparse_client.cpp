@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
-#include "actors/device_tensor.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/device_tensor.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/row_codec.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "actors/failure.hpp"
-#include "actors/faults.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/faults.hpp"
 
 namespace troupe::actors {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/pipeline_links.hpp"
 #include "actors/sliced_passes.hpp"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "actors/failure.hpp"
-#include "actors/faults.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/faults.hpp"
 #include "actors/job_failure.hpp"
 #include "actors/part_state.hpp"
 #include "actors/replica_options.hpp"

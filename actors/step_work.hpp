@@ -11,9 +11,9 @@
 #include <optional>
 #include <utility>
 
-#include "actors/actor_name.hpp"
-#include "actors/actor_trace.hpp"
-#include "actors/actor_yield.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/actor_yield.hpp"
 #include "actors/allreduce_client.hpp"
 #include "actors/coming_steps.hpp"
 #include "actors/dense_replica.hpp"

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/kept_table.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/tensor.hpp"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "actors/device_tensor.hpp"
-#include "actors/own_device.hpp"
+#include "actors/common/device_tensor.hpp"
+#include "actors/common/own_device.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "actors/actor_name.hpp"
-#include "actors/failure.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/traced_system.hpp"
 
 namespace troupe::actors {
 

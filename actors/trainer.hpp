@@ -15,8 +15,8 @@
 #include <string>
 #include <utility>
 
-#include "actors/actor_trace.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/trainer_body.hpp"
 #include "actors/trainer_maker.hpp"
 #include "base/assert.hpp"

@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "actors/actor_trace.hpp"
-#include "actors/ask.hpp"
-#include "actors/failure.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/ask.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/trainer_maker.hpp"
 #include "protocol/messages.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "actors/actor_name.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/training_loop.hpp"
 #include "base/digest.hpp"
 

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/captured_network.hpp"
 #include "actors/clipping.hpp"
-#include "actors/device_advice.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/device_advice.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/memory_need.hpp"
 #include "actors/pipeline_leader.hpp"
 #include "actors/stream_leader.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "actors/whole_network.hpp"
 #include "model/stages.hpp"
 

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
-#include "actors/compute_devices.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/compute_devices.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/step_body.hpp"
 #include "actors/step_work.hpp"
 #include "actors/trainer_assignment.hpp"

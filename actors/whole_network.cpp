@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/exception_text.hpp"
 
 namespace troupe::actors {

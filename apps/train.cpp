@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "actors/device_advice.hpp"
+#include "actors/common/device_advice.hpp"
 #include "actors/memory_need.hpp"
 #include "apps/added_help.hpp"
 #include "apps/epoch_log.hpp"

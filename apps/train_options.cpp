@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/device_advice.hpp"
+#include "actors/common/device_advice.hpp"
 #include "apps/print_network.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"

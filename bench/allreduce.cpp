@@ -19,7 +19,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
 #include "kernels/device.hpp"
 #include "cluster/nodes/caf_network.hpp"

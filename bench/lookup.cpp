@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/parameter_server.hpp"
 #include "model/random.hpp"
 #include "cluster/nodes/caf_network.hpp"

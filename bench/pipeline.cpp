@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "model/job.hpp"
 #include "model/stages.hpp"
 #include "cluster/nodes/run_job.hpp"

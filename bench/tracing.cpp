@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/traced_system.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 

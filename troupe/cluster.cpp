@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/run_plan.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"

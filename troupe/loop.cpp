@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "actors/batches_ahead.hpp"
+#include "actors/common/batches_ahead.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 
 namespace troupe::runtime {

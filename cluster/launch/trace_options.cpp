@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "cluster/links/credentials.hpp"
 #include "cluster/links/io_thread.hpp"
 #include "cluster/nodes/caf_network.hpp"

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "actors/faults.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/faults.hpp"
+#include "actors/common/traced_system.hpp"
 #include "base/mapped.hpp"
 #include "cluster/nodes/link_proxies.hpp"
 #include "protocol/errors.hpp"

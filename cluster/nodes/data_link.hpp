@@ -28,7 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "cluster/links/link.hpp"
 #include "cluster/nodes/link_trace.hpp"
 #include "protocol/message_frame.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "base/result.hpp"
 #include "cluster/links/connect.hpp"
 #include "cluster/links/io_thread.hpp"

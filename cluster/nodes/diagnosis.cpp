@@ -9,7 +9,7 @@
 #include <iterator>
 #include <set>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "trace/analysis/lasting_waits.hpp"
 #include "trace/analysis/summary.hpp"
 #include "base/host.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "base/result.hpp"
 #include "cluster/links/link.hpp"
 #include "cluster/nodes/control_tunnel.hpp"

@@ -11,9 +11,9 @@
 #include <thread>
 #include <utility>
 
-#include "actors/idle_workers.hpp"
-#include "actors/inline_execution.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/idle_workers.hpp"
+#include "actors/common/inline_execution.hpp"
+#include "actors/common/traced_system.hpp"
 #include "cluster/links/io_thread.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "cluster/nodes/data_plane.hpp"

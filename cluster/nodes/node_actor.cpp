@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/actor_name.hpp"
-#include "actors/failure.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "base/host.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/allreduce_group.hpp"
 #include "actors/trainer_maker.hpp"
 #include "base/result.hpp"

@@ -15,11 +15,11 @@
 #include <mutex>
 #include <random>
 
-#include "actors/actor_name.hpp"
-#include "actors/idle_workers.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/idle_workers.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "base/descriptor.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "cluster/nodes/diagnosis.hpp"

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "actors/batches_ahead.hpp"
-#include "actors/compute_devices.hpp"
+#include "actors/common/batches_ahead.hpp"
+#include "actors/common/compute_devices.hpp"
 #include "actors/job_trainer.hpp"
 #include "actors/membership.hpp"
-#include "actors/replay_gate.hpp"
+#include "actors/common/replay_gate.hpp"
 #include "actors/run_observer.hpp"
 #include "actors/run_plan.hpp"
 #include "actors/trainer_maker.hpp"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/device_advice.hpp"
+#include "actors/common/device_advice.hpp"
 #include "actors/final_weights.hpp"
 #include "actors/memory_need.hpp"
 #include "actors/run_plan.hpp"

@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 
 namespace troupe::nodes {
 

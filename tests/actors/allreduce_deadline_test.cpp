@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/allreduce_group.hpp"
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/devices.hpp"
 #include "tests/actors/stage.hpp"

@@ -1,6 +1,6 @@
 // Batches that other threads prepare ahead.
 
-#include "actors/batches_ahead.hpp"
+#include "actors/common/batches_ahead.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 
 namespace troupe::actors {
 namespace {

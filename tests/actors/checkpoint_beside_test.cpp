@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "tests/actors/run_stage.hpp"
 #include "tests/model/made_checkpoint.hpp"

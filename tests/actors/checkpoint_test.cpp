@@ -7,7 +7,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "tests/actors/run_stage.hpp"
 

@@ -1,7 +1,7 @@
 // What `--device auto` chooses: the edges of its rule, with multiplications counted by hand, and which actors follow
 // the choice.
 
-#include "actors/device_advice.hpp"
+#include "actors/common/device_advice.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 #include "actors/parameter_server.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/device_array.hpp"

@@ -1,6 +1,6 @@
 // The workers of a real actor system help with parts of others' work until they are closed.
 
-#include "actors/idle_workers.hpp"
+#include "actors/common/idle_workers.hpp"
 
 #include <gtest/gtest.h>
 

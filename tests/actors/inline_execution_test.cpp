@@ -1,6 +1,6 @@
 // Which actors run on the thread that wakes them.
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_name.hpp"
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/checkpointing.hpp"
 #include "actors/final_weights.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/membership.hpp"
 #include "actors/open_requests.hpp"
 #include "actors/parameter_server.hpp"

@@ -7,7 +7,7 @@
 
 #include <chrono>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "tests/actors/master_parts.hpp"
 
 namespace troupe::actors::membership_test {

@@ -7,7 +7,7 @@
 #include <semaphore>
 #include <thread>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "actors/parameter_server.hpp"
 #include "tests/actors/server_stage.hpp"
 #include "tests/model/made_checkpoint.hpp"

@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "model/exact_sum.hpp"
 #include "tests/actors/server_stage.hpp"
 

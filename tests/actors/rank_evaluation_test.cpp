@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/run_figures.hpp"
 
 namespace troupe::actors::rank_evaluation_test {

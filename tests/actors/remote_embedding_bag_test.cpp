@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/row_codec.hpp"
 #include "model/embedding_bag.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "model/random.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"

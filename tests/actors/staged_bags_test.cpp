@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/devices.hpp"
 #include "protocol/errors.hpp"

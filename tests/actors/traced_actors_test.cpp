@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "actors/actor_name.hpp"
-#include "actors/actor_trace.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/traced_system.hpp"
 #include "trace/analysis/blocked.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"

@@ -28,7 +28,7 @@ class temporary_trace {
   std::string path_;
 };
 
-/// The faulty program with these faults, as described in actors/faults.hpp.
+/// The faulty program with these faults, as described in actors/common/faults.hpp.
 inline launch with_faults(const std::string& faults) {
   launch how;
   how.program = TROUPE_FAULTY_PROGRAM;

@@ -31,7 +31,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "apps/subcommand.hpp"
 #include "cluster/launch/console.hpp"
 #include "protocol/message_types.hpp"

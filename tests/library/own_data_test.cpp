@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/device_advice.hpp"
+#include "actors/common/device_advice.hpp"
 #include "model/adult.hpp"
 #include "model/checkpoint/manifest.hpp"
 #include "model/checkpoint/resume.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/device_advice.hpp"
+#include "actors/common/device_advice.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/run_job.hpp"
 #include "tests/expect_finds.hpp"

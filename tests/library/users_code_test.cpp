@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "protocol/message_types.hpp"
 #include "tests/actors/server_stage.hpp"
 #include "troupe/runtime/module_service.hpp"

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "actors/non_finite_watch.hpp"
 #include "kernels/devices.hpp"
 #include "cluster/nodes/run_job.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/faults.hpp"
+#include "actors/common/faults.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "cluster/nodes/run_job.hpp"
 #include "tests/emulated_cuda/counts.hpp"

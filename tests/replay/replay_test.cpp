@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "protocol/errors.hpp"
 #include "tests/simulation/member.hpp"
 

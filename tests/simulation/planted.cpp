@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/parameter_server.hpp"
 #include "cluster/nodes/link_proxies.hpp"
 #include "tests/simulation/member.hpp"

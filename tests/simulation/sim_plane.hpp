@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "cluster/nodes/data_links.hpp"
 #include "tests/simulation/sim_link.hpp"
 

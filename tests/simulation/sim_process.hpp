@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "tests/simulation/events.hpp"
 #include "tests/simulation/sim_disk.hpp"

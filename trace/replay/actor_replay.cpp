@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/job_trainer.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "trace/analysis/contents.hpp"
 #include "trace/analysis/training_order.hpp"
 #include "protocol/content_reader.hpp"

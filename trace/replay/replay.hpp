@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-#include "actors/replay_gate.hpp"
+#include "actors/common/replay_gate.hpp"
 #include "trace/replay/replay_order.hpp"
 
 namespace troupe::trace {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "trace/analysis/training_order.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/compute_devices.hpp"
-#include "actors/replay_gate.hpp"
+#include "actors/common/compute_devices.hpp"
+#include "actors/common/replay_gate.hpp"
 #include "base/result.hpp"
 #include "model/job.hpp"
 #include "trace/record/recording.hpp"

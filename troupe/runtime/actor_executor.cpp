@@ -1,6 +1,6 @@
 #include "troupe/runtime/actor_executor.hpp"
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "troupe/runtime/caller.hpp"
 
 namespace troupe::runtime {

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_name.hpp"
-#include "actors/actor_trace.hpp"
-#include "actors/ask.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/ask.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/remote_module.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/future.hpp"

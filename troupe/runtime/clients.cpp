@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "actors/failure.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "base/stop_grace.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"

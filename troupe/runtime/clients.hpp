@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/run_plan.hpp"
 #include "troupe/client.hpp"
 #include "troupe/runtime/caller.hpp"

@@ -19,7 +19,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/trainer_maker.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/future.hpp"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "actors/device_tensor.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/device_tensor.hpp"
+#include "actors/common/failure.hpp"
 #include "base/digest.hpp"
 #include "base/mapped.hpp"
 #include "base/stop_grace.hpp"

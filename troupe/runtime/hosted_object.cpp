@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/digest.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "troupe/error.hpp"

@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "actors/failure.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/traced_system.hpp"
 #include "base/exception_text.hpp"
 #include "base/mapped.hpp"
 #include "base/number.hpp"

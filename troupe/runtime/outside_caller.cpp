@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "troupe/runtime/caller.hpp"
 
 namespace troupe::runtime {

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/checkpoint/tensors.hpp"
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "base/exception_text.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "actors/actor_name.hpp"
-#include "actors/failure.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/failure.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/deadline.hpp"
 #include "troupe/runtime/errors.hpp"

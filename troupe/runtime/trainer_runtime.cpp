@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <iostream>
 
-#include "actors/actor_name.hpp"
-#include "actors/failure.hpp"
-#include "actors/own_device.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/own_device.hpp"
 #include "actors/trainer.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"

@@ -23,12 +23,12 @@
 #include <utility>
 #include <vector>
 
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/progress_losses.hpp"
 #include "actors/rank_checkpoint.hpp"
 #include "actors/step_schedule.hpp"
 #include "actors/step_votes.hpp"
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 #include "actors/trainer_body.hpp"
 #include "actors/trainer_maker.hpp"
 #include "base/assert.hpp"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"

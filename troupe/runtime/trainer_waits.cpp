@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "troupe/runtime/group_text.hpp"
 #include "troupe/runtime/place.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"

@@ -1,4 +1,4 @@
-#include "actors/compute_devices.hpp"
+#include "actors/common/compute_devices.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/compute_devices.hpp"
+#include "actors/common/compute_devices.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 #include "nn/module.hpp"

@@ -1,4 +1,4 @@
-#include "actors/device_tensor.hpp"
+#include "actors/common/device_tensor.hpp"
 
 #include <cstring>
 #include <tuple>

@@ -1,10 +1,10 @@
-#include "actors/actor_trace.hpp"
+#include "actors/common/actor_trace.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <chrono>
 
-#include "actors/traced_system.hpp"
+#include "actors/common/traced_system.hpp"
 
 namespace troupe::actors {
 

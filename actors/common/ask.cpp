@@ -1,10 +1,10 @@
-#include "actors/ask.hpp"
+#include "actors/common/ask.hpp"
 
 #include <fmt/format.h>
 
 #include <chrono>
 
-#include "actors/actor_name.hpp"
+#include "actors/common/actor_name.hpp"
 
 namespace troupe::actors {
 

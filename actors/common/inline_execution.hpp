@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/compute_devices.hpp"
+#include "actors/common/compute_devices.hpp"
 
 namespace troupe::actors {
 

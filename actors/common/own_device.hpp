@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/failure.hpp"
+#include "actors/common/failure.hpp"
 #include "kernels/device.hpp"
 
 namespace troupe::actors {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/faults.hpp"
-#include "actors/replay_gate.hpp"
+#include "actors/common/faults.hpp"
+#include "actors/common/replay_gate.hpp"
 #include "kernels/stream_timer.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"

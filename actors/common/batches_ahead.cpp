@@ -1,4 +1,4 @@
-#include "actors/batches_ahead.hpp"
+#include "actors/common/batches_ahead.hpp"
 
 #include <boost/asio/post.hpp>
 #include <thread>

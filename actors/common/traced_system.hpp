@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/batches_ahead.hpp"
-#include "actors/compute_devices.hpp"
+#include "actors/common/batches_ahead.hpp"
+#include "actors/common/compute_devices.hpp"
 #include "protocol/message_types.hpp"
 #include "trace/record/recorder.hpp"
 

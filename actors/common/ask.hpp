@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "actors/actor_trace.hpp"
-#include "actors/failure.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/failure.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_types.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/device_advice.hpp"
+#include "actors/common/device_advice.hpp"
 
 #include <fmt/format.h>
 

@@ -7,8 +7,8 @@
 #include <functional>
 #include <utility>
 
-#include "actors/actor_trace.hpp"
-#include "actors/inline_execution.hpp"
+#include "actors/common/actor_trace.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {

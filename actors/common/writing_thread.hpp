@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/inline_execution.hpp"
+#include "actors/common/inline_execution.hpp"
 
 namespace troupe::actors {
 

@@ -1,4 +1,4 @@
-#include "actors/idle_workers.hpp"
+#include "actors/common/idle_workers.hpp"
 
 #include <caf/ref_counted.hpp>
 #include <caf/resumable.hpp>
