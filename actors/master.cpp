@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "actors/common/failure.hpp"
 #include "actors/common/inline_execution.hpp"
 #include "actors/common/replay_gate.hpp"

@@ -27,7 +27,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/gradient_buckets.hpp"
+#include "actors/collective/gradient_buckets.hpp"
 #include "actors/non_finite_watch.hpp"
 #include "base/function_ref.hpp"
 #include "kernels/device_array.hpp"

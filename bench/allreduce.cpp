@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "kernels/device.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "cluster/nodes/data_plane.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/common/actor_trace.hpp"
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "actors/trainer_maker.hpp"
 #include "base/result.hpp"
 #include "cluster/nodes/data_links.hpp"

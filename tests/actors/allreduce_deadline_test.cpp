@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "actors/common/device_tensor.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/devices.hpp"

@@ -1,6 +1,6 @@
 // The allreduce group: rank order, uneven ranks, agreement to stop, errors.
 
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 
 #include "tests/actors/stage.hpp"
 

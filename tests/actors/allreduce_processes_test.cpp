@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::actors::allreduce_processes_test {

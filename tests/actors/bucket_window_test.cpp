@@ -1,6 +1,6 @@
 // Which buckets are in flight.
 
-#include "actors/bucket_window.hpp"
+#include "actors/collective/bucket_window.hpp"
 
 #include <gtest/gtest.h>
 

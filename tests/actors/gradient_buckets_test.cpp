@@ -1,6 +1,6 @@
 // The buckets of one rank's gradient: their layers, their contents, and the order of their states.
 
-#include "actors/gradient_buckets.hpp"
+#include "actors/collective/gradient_buckets.hpp"
 
 #include <gtest/gtest.h>
 

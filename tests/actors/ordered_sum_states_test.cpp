@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "actors/ordered_sum.hpp"
+#include "actors/collective/ordered_sum.hpp"
 
 namespace troupe::actors::ordered_sum_states_test {
 namespace {

@@ -1,7 +1,7 @@
 // The sum in rank order alone: processes are objects, and the test carries the messages between them in an order drawn
 // from a seed. Sums are compared bit for bit with a plain loop over the ranks.
 
-#include "actors/ordered_sum.hpp"
+#include "actors/collective/ordered_sum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "model/checkpoint/store.hpp"
 #include "tests/actors/server_stage.hpp"
 #include "tests/actors/status_stage.hpp"

@@ -5,7 +5,7 @@
 // The first bytes of an input choose the processes and ranks; each further message is a kind and its fields (see
 // input.hpp). Some buckets are so large that they are summed in slices; all their numbers are the same.
 
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include "cluster/nodes/data_link.hpp"
 
 #include "actors/common/actor_name.hpp"
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "actors/parameter_server.hpp"
 #include "tests/fuzz/actors.hpp"
 #include "tests/fuzz/input.hpp"

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"

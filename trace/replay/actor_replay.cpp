@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 #include "actors/common/inline_execution.hpp"
 #include "actors/job_trainer.hpp"
 #include "actors/parameter_server.hpp"

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/ordered_sum.hpp"
+#include "actors/collective/ordered_sum.hpp"
 #include "protocol/tensor.hpp"
 #include "troupe/group.hpp"
 #include "troupe/tensor.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "actors/ordered_sum.hpp"
+#include "actors/collective/ordered_sum.hpp"
 
 namespace troupe::runtime {
 

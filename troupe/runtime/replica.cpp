@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "actors/bucket_window.hpp"
+#include "actors/collective/bucket_window.hpp"
 #include "base/assert.hpp"
 #include "base/text.hpp"
 #include "model/random.hpp"

@@ -16,8 +16,8 @@
 
 #include "actors/common/actor_name.hpp"
 #include "actors/common/actor_trace.hpp"
-#include "actors/bucket_window.hpp"
-#include "actors/ordered_sum.hpp"
+#include "actors/collective/bucket_window.hpp"
+#include "actors/collective/ordered_sum.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {

@@ -1,4 +1,4 @@
-#include "actors/gradient_buckets.hpp"
+#include "actors/collective/gradient_buckets.hpp"
 
 #include <array>
 #include <limits>

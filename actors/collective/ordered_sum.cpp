@@ -1,4 +1,4 @@
-#include "actors/ordered_sum.hpp"
+#include "actors/collective/ordered_sum.hpp"
 
 #include <fmt/format.h>
 

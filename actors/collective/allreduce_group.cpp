@@ -1,8 +1,8 @@
-#include "actors/allreduce_group.hpp"
+#include "actors/collective/allreduce_group.hpp"
 
 #include <algorithm>
 
-#include "actors/device_collective.hpp"
+#include "actors/collective/device_collective.hpp"
 #include "actors/common/failure.hpp"
 #include "actors/common/traced_system.hpp"
 

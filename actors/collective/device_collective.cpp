@@ -1,4 +1,4 @@
-#include "actors/device_collective.hpp"
+#include "actors/collective/device_collective.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "actors/device_reduction.hpp"
+#include "actors/collective/device_reduction.hpp"
 
 #include <algorithm>
 #include <exception>

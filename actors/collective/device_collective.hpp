@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/allreduce_group.hpp"
-#include "actors/device_reduction.hpp"
+#include "actors/collective/allreduce_group.hpp"
+#include "actors/collective/device_reduction.hpp"
 
 namespace troupe::actors {
 
