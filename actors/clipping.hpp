@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/step_contexts.hpp"
+#include "actors/server/step_contexts.hpp"
 
 namespace troupe::actors {
 

@@ -7,7 +7,7 @@
 
 #include "actors/common/device_tensor.hpp"
 #include "actors/common/failure.hpp"
-#include "actors/row_codec.hpp"
+#include "actors/server/row_codec.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "trace/record/record.hpp"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/embedding_bag_arguments.hpp"
+#include "actors/server/embedding_bag_arguments.hpp"
 #include "model/placement.hpp"
 
 namespace troupe::actors {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "model/random.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "cluster/nodes/data_plane.hpp"

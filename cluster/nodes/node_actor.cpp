@@ -9,7 +9,7 @@
 #include "actors/common/actor_name.hpp"
 #include "actors/common/failure.hpp"
 #include "actors/common/inline_execution.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
 #include "base/host.hpp"
 #include "model/checkpoint/names.hpp"

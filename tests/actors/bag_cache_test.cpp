@@ -1,7 +1,7 @@
 // Goal: a gradient finds the bags of its own lookup and no others, once, and the number of lookups kept is bounded.
 // Method: lookups and gradients made from blobs that share memory, or hold equal numbers in separate memory.
 
-#include "actors/bag_cache.hpp"
+#include "actors/server/bag_cache.hpp"
 
 #include <gtest/gtest.h>
 

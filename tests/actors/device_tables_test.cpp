@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/common/device_tensor.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/device_array.hpp"
 #include "kernels/devices.hpp"

@@ -17,7 +17,7 @@
 #include "actors/common/inline_execution.hpp"
 #include "actors/membership.hpp"
 #include "actors/open_requests.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/run_figures.hpp"
 #include "actors/run_plan.hpp"
 #include "actors/table_setup.hpp"

@@ -5,7 +5,7 @@
 #include "actors/collective/allreduce_group.hpp"
 #include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 

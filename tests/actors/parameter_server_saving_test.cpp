@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "actors/common/faults.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "tests/actors/server_stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/read_file.hpp"

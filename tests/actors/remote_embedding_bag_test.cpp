@@ -1,6 +1,6 @@
 // The remote module `EmbeddingBag` alone: the effect of its arguments, and its rows and state as they travel.
 
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 #include "base/digest.hpp"
 #include "base/text.hpp"
 
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "actors/common/device_tensor.hpp"
-#include "actors/embedding_bag_arguments.hpp"
-#include "actors/row_codec.hpp"
+#include "actors/server/embedding_bag_arguments.hpp"
+#include "actors/server/row_codec.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/rounding.hpp"

@@ -1,6 +1,6 @@
 // Rows as they travel: rounded once, the same in both directions, and Inf found at its source.
 
-#include "actors/row_codec.hpp"
+#include "actors/server/row_codec.hpp"
 
 #include <gtest/gtest.h>
 

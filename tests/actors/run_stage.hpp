@@ -9,7 +9,7 @@
 
 #include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::actors {

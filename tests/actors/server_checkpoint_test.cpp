@@ -1,6 +1,6 @@
 // Which of a server's modules keep their state for a checkpoint.
 
-#include "actors/server_checkpoint.hpp"
+#include "actors/server/server_checkpoint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::actors {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/row_codec.hpp"
+#include "actors/server/row_codec.hpp"
 #include "tests/actors/sparse_client_support.hpp"
 #include "tests/actors/spread_tables.hpp"
 #include "tests/kernels/support.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "actors/row_codec.hpp"
+#include "actors/server/row_codec.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/rounding.hpp"
 #include "tests/actors/sparse_client_support.hpp"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/bag_cache.hpp"
-#include "actors/row_codec.hpp"
+#include "actors/server/bag_cache.hpp"
+#include "actors/server/row_codec.hpp"
 #include "actors/sparse_client.hpp"
 #include "model/embedding_bag.hpp"
 

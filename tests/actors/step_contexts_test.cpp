@@ -1,6 +1,6 @@
 // A server's coming optimizer steps: which global steps belong to them, and their progress.
 
-#include "actors/step_contexts.hpp"
+#include "actors/server/step_contexts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The allowed order of phases in a server's next optimizer step.
 
-#include "actors/update_phase.hpp"
+#include "actors/server/update_phase.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/row_codec.hpp"
+#include "actors/server/row_codec.hpp"
 #include "model/random.hpp"
 #include "protocol/messages.hpp"
 #include "tests/kernels/support.hpp"

@@ -7,7 +7,7 @@
 
 #include "actors/common/actor_name.hpp"
 #include "actors/collective/allreduce_group.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "tests/fuzz/actors.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/scripted_link.hpp"

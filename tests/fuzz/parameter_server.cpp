@@ -6,7 +6,7 @@
 // sanitizer detects reads past them. `instantiate` with the peer's arguments and messages that name files are omitted:
 // only the master sends them.
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 
 #include <array>
 #include <span>

@@ -8,7 +8,7 @@
 
 #include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "cluster/nodes/data_plane.hpp"
 #include "cluster/nodes/node_actor.hpp"
 #include "tests/nodes/two_nodes.hpp"

@@ -7,7 +7,7 @@
 #include "actors/collective/allreduce_group.hpp"
 #include "actors/job_trainer.hpp"
 #include "actors/master.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "model/exact_sum.hpp"
 #include "tests/nodes/two_nodes.hpp"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "cluster/nodes/link_proxies.hpp"
 #include "tests/simulation/member.hpp"
 

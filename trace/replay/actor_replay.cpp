@@ -16,7 +16,7 @@
 #include "actors/collective/allreduce_group.hpp"
 #include "actors/common/inline_execution.hpp"
 #include "actors/job_trainer.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
 #include "trace/analysis/contents.hpp"
 #include "trace/analysis/training_order.hpp"

@@ -18,7 +18,7 @@
 #include "actors/common/actor_trace.hpp"
 #include "actors/common/ask.hpp"
 #include "actors/common/failure.hpp"
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/future.hpp"
 #include "troupe/packed.hpp"

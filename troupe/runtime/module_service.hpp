@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 #include "base/stop_grace.hpp"
 #include "kernels/device.hpp"
 #include "troupe/module.hpp"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 #include "troupe/remote_object.hpp"
 
 namespace troupe::runtime {

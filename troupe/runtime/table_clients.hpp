@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "actors/sparse_client.hpp"
-#include "actors/step_contexts.hpp"
+#include "actors/server/step_contexts.hpp"
 #include "model/exact_sum.hpp"
 #include "troupe/future.hpp"
 #include "troupe/optimizer.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/table_entries.hpp"
+#include "actors/server/table_entries.hpp"
 
 #include <algorithm>
 #include <set>

@@ -3,15 +3,15 @@
 #include <limits>
 #include <utility>
 
-#include "actors/arriving_rows.hpp"
-#include "actors/bag_cache.hpp"
+#include "actors/server/arriving_rows.hpp"
+#include "actors/server/bag_cache.hpp"
 #include "actors/common/device_tensor.hpp"
-#include "actors/embedding_bag_arguments.hpp"
+#include "actors/server/embedding_bag_arguments.hpp"
 #include "actors/common/failure.hpp"
-#include "actors/kept_table.hpp"
-#include "actors/remote_module.hpp"
-#include "actors/row_codec.hpp"
-#include "actors/table_entries.hpp"
+#include "actors/server/kept_table.hpp"
+#include "actors/server/remote_module.hpp"
+#include "actors/server/row_codec.hpp"
+#include "actors/server/table_entries.hpp"
 #include "base/host_memory.hpp"
 #include "kernels/bulk_copy.hpp"
 #include "kernels/device.hpp"

@@ -6,7 +6,7 @@
 #include "actors/common/actor_name.hpp"
 #include "actors/common/ask.hpp"
 #include "actors/common/inline_execution.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
 
 namespace troupe::actors {

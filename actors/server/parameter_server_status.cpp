@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 
 namespace troupe::actors {
 

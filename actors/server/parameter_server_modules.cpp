@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
 #include "base/exception_text.hpp"
 #include "model/checkpoint/inspect.hpp"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "actors/common/failure.hpp"
-#include "actors/kept_table.hpp"
+#include "actors/server/kept_table.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/tensor.hpp"
 

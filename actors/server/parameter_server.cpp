@@ -1,4 +1,4 @@
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/bag_cache.hpp"
+#include "actors/server/bag_cache.hpp"
 #include "actors/common/faults.hpp"
 #include "actors/common/inline_execution.hpp"
-#include "actors/module_list.hpp"
+#include "actors/server/module_list.hpp"
 #include "base/exception_text.hpp"
 
 namespace troupe::actors {

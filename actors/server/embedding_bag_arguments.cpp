@@ -1,4 +1,4 @@
-#include "actors/embedding_bag_arguments.hpp"
+#include "actors/server/embedding_bag_arguments.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "actors/common/faults.hpp"
-#include "actors/module_list.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/module_list.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "base/exception_text.hpp"
 
 namespace troupe::actors {

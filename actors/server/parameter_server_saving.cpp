@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "actors/common/inline_execution.hpp"
-#include "actors/module_list.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/module_list.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "model/memory.hpp"
 
 namespace troupe::actors {

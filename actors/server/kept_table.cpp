@@ -1,4 +1,4 @@
-#include "actors/kept_table.hpp"
+#include "actors/server/kept_table.hpp"
 
 #include <algorithm>
 #include <new>

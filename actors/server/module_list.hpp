@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 #include "kernels/idle_threads.hpp"
 
 namespace troupe::actors {

@@ -1,4 +1,4 @@
-#include "actors/row_codec.hpp"
+#include "actors/server/row_codec.hpp"
 
 #include <algorithm>
 #include <memory>

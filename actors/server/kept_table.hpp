@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 #include "kernels/device.hpp"
 #include "model/kept_rows.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/remote_module.hpp"
+#include "actors/server/remote_module.hpp"
 
 #include <map>
 #include <utility>
