@@ -5,7 +5,7 @@
 
 #include "actors/common/device_advice.hpp"
 #include "actors/common/failure.hpp"
-#include "actors/trainer_assignment.hpp"
+#include "actors/trainer/trainer_assignment.hpp"
 #include "model/hybrid.hpp"
 
 namespace troupe::actors {

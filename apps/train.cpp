@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "actors/common/device_advice.hpp"
-#include "actors/memory_need.hpp"
+#include "actors/trainer/memory_need.hpp"
 #include "apps/added_help.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/report.hpp"

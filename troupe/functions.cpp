@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/non_finite_watch.hpp"
+#include "actors/trainer/non_finite_watch.hpp"
 #include "kernels/device.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/tape.hpp"

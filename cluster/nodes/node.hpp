@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/job_trainer.hpp"
-#include "actors/trainer_maker.hpp"
+#include "actors/trainer/job_trainer.hpp"
+#include "actors/trainer/trainer_maker.hpp"
 #include "cluster/links/endpoint.hpp"
 #include "model/job.hpp"
 #include "cluster/nodes/run.hpp"

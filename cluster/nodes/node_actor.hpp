@@ -12,7 +12,7 @@
 
 #include "actors/common/actor_trace.hpp"
 #include "actors/collective/allreduce_group.hpp"
-#include "actors/trainer_maker.hpp"
+#include "actors/trainer/trainer_maker.hpp"
 #include "base/result.hpp"
 #include "cluster/nodes/data_links.hpp"
 #include "cluster/nodes/master_connection.hpp"

@@ -5,9 +5,9 @@
 
 #include "actors/common/device_advice.hpp"
 #include "actors/final_weights.hpp"
-#include "actors/memory_need.hpp"
+#include "actors/trainer/memory_need.hpp"
 #include "actors/run_plan.hpp"
-#include "actors/trainer_assignment.hpp"
+#include "actors/trainer/trainer_assignment.hpp"
 #include "base/result.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"

@@ -1,6 +1,6 @@
 // When checkpoints are due by time, on a clock set by the test.
 
-#include "actors/checkpoint_timer.hpp"
+#include "actors/trainer/checkpoint_timer.hpp"
 
 #include <gtest/gtest.h>
 

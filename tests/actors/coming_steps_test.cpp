@@ -1,7 +1,7 @@
 // Which steps a trainer prepares and looks up, and in which order: batches carry their step, and the test gives their
 // rows.
 
-#include "actors/coming_steps.hpp"
+#include "actors/trainer/coming_steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // A replica alone: the test acts as the group that averages its buckets, and knows the results by hand.
 
-#include "actors/dense_replica.hpp"
+#include "actors/trainer/dense_replica.hpp"
 
 #include <gtest/gtest.h>
 

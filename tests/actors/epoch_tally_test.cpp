@@ -1,6 +1,6 @@
 // What a trainer counts, at times given by the test.
 
-#include "actors/epoch_tally.hpp"
+#include "actors/trainer/epoch_tally.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "actors/collective/allreduce_group.hpp"
-#include "actors/job_trainer.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"

@@ -1,6 +1,6 @@
 // The host memory that a run needs: its parts compared with counts by hand.
 
-#include "actors/memory_need.hpp"
+#include "actors/trainer/memory_need.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What the watch reports of NaN and Inf, and when.
 
-#include "actors/non_finite_watch.hpp"
+#include "actors/trainer/non_finite_watch.hpp"
 
 #include <gtest/gtest.h>
 

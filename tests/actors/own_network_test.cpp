@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "actors/dense_replica.hpp"
-#include "actors/sparse_client.hpp"
+#include "actors/trainer/dense_replica.hpp"
+#include "actors/trainer/sparse_client.hpp"
 #include "tests/actors/spread_tables.hpp"
 #include "tests/actors/two_towers.hpp"
 #include "tests/kernels/support.hpp"

@@ -1,6 +1,6 @@
 // The state of a network cut into parts: cutting and joining restores it, whatever the parts lack.
 
-#include "actors/part_state.hpp"
+#include "actors/trainer/part_state.hpp"
 
 #include <gtest/gtest.h>
 

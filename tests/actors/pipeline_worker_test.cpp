@@ -1,6 +1,6 @@
 // A trainer with the last of two stages alone, among scripted actors: its phases, what it sends, and what it refuses.
 
-#include "actors/pipeline_worker.hpp"
+#include "actors/trainer/pipeline_worker.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/job_trainer.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 #include "tests/actors/stage.hpp"

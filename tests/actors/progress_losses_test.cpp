@@ -1,6 +1,6 @@
 // The losses in a trainer's progress reports.
 
-#include "actors/progress_losses.hpp"
+#include "actors/trainer/progress_losses.hpp"
 
 #include <gtest/gtest.h>
 

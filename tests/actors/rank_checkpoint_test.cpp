@@ -1,6 +1,6 @@
 // A rank's checkpoints: when it hands over its state, when it pauses, and what servers keep.
 
-#include "actors/rank_checkpoint.hpp"
+#include "actors/trainer/rank_checkpoint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // A rank's evaluation alone: which test rows it uses, and what it computes from outputs given by the test.
 
-#include "actors/rank_evaluation.hpp"
+#include "actors/trainer/rank_evaluation.hpp"
 
 #include <gtest/gtest.h>
 

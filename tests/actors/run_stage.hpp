@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/job_trainer.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"

@@ -1,7 +1,7 @@
 // The passes of a stage's slices alone: slices are objects, and the test carries their shares in an order drawn from a
 // seed. Sums are compared bit for bit with a plain loop over the slices.
 
-#include "actors/sliced_passes.hpp"
+#include "actors/trainer/sliced_passes.hpp"
 
 #include <gtest/gtest.h>
 

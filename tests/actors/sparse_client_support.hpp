@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/sparse_client.hpp"
+#include "actors/trainer/sparse_client.hpp"
 #include "tests/actors/spread_tables.hpp"
 #include "tests/kernels/support.hpp"
 

@@ -1,7 +1,7 @@
 // The exchange with parameter servers, without actors: shards of the tables answer lookups and apply gradients. No bit
 // may depend on the number of shards.
 
-#include "actors/sparse_client.hpp"
+#include "actors/trainer/sparse_client.hpp"
 
 #include <gtest/gtest.h>
 

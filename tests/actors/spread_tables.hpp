@@ -12,7 +12,7 @@
 
 #include "actors/server/bag_cache.hpp"
 #include "actors/server/row_codec.hpp"
-#include "actors/sparse_client.hpp"
+#include "actors/trainer/sparse_client.hpp"
 #include "model/embedding_bag.hpp"
 
 namespace troupe::actors {

@@ -1,6 +1,6 @@
 // Which step ends what, listed step by step.
 
-#include "actors/step_schedule.hpp"
+#include "actors/trainer/step_schedule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What ranks agree on in a step, from their votes.
 
-#include "actors/step_votes.hpp"
+#include "actors/trainer/step_votes.hpp"
 
 #include <gtest/gtest.h>
 

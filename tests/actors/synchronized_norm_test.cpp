@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/interrupted_pass.hpp"
+#include "actors/trainer/interrupted_pass.hpp"
 #include "nn/batch_norm.hpp"
 #include "nn/elementwise.hpp"
 #include "nn/residual.hpp"

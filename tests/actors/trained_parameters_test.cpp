@@ -1,6 +1,6 @@
 // Which weight the error of a non-finite loss names.
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 
 #include <gtest/gtest.h>
 

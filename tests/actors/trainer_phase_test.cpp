@@ -1,6 +1,6 @@
 // The allowed order of a trainer's phases.
 
-#include "actors/trainer_phase.hpp"
+#include "actors/trainer/trainer_phase.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // A trainer alone, among scripted actors: what it sends, in which order, and what it waits for.
 
-#include "actors/job_trainer.hpp"
+#include "actors/trainer/job_trainer.hpp"
 
 #include <fmt/format.h>
 

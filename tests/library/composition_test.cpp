@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 #include "kernels/device.hpp"
 #include "model/random.hpp"
 #include "tests/library/made_cluster.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "actors/common/faults.hpp"
-#include "actors/non_finite_watch.hpp"
+#include "actors/trainer/non_finite_watch.hpp"
 #include "kernels/devices.hpp"
 #include "cluster/nodes/run_job.hpp"
 #include "tests/emulated_cuda/counts.hpp"

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "actors/job_trainer.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "cluster/nodes/data_plane.hpp"

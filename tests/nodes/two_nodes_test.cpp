@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "actors/collective/allreduce_group.hpp"
-#include "actors/job_trainer.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "actors/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "model/exact_sum.hpp"

@@ -15,7 +15,7 @@
 #include "actors/common/actor_name.hpp"
 #include "actors/collective/allreduce_group.hpp"
 #include "actors/common/inline_execution.hpp"
-#include "actors/job_trainer.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
 #include "trace/analysis/contents.hpp"

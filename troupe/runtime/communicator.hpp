@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "actors/common/actor_trace.hpp"
-#include "actors/trainer_maker.hpp"
+#include "actors/trainer/trainer_maker.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/future.hpp"
 #include "troupe/group.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 #include "kernels/device_array.hpp"
 #include "nn/module.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 #include "kernels/device_array.hpp"
 #include "model/memory.hpp"
 #include "troupe/module.hpp"

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 #include "base/exception_text.hpp"
 #include "kernels/device_array.hpp"
 #include "troupe/error.hpp"

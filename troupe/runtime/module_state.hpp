@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 #include "troupe/module.hpp"
 #include "troupe/state.hpp"
 

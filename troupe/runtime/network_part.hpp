@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 #include "model/part_tensors.hpp"
 #include "troupe/group.hpp"
 #include "troupe/task.hpp"

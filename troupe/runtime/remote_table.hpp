@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/sparse_client.hpp"
+#include "actors/trainer/sparse_client.hpp"
 #include "troupe/future.hpp"
 #include "troupe/runtime/reference.hpp"
 #include "troupe/runtime/tape.hpp"

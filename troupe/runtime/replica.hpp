@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/trained_parameters.hpp"
+#include "actors/trainer/trained_parameters.hpp"
 #include "model/memory.hpp"
 #include "troupe/data_parallel.hpp"
 #include "troupe/module.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/non_finite_watch.hpp"
+#include "actors/trainer/non_finite_watch.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/data_parallel.hpp"
 #include "troupe/error.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/allreduce_client.hpp"
-#include "actors/step_votes.hpp"
+#include "actors/trainer/allreduce_client.hpp"
+#include "actors/trainer/step_votes.hpp"
 #include "troupe/future.hpp"
 #include "troupe/runtime/communicator.hpp"
 #include "troupe/runtime/completion.hpp"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/sparse_client.hpp"
+#include "actors/trainer/sparse_client.hpp"
 #include "actors/server/step_contexts.hpp"
 #include "model/exact_sum.hpp"
 #include "troupe/future.hpp"

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "actors/non_finite_watch.hpp"
+#include "actors/trainer/non_finite_watch.hpp"
 #include "base/assert.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "actors/trainer_body.hpp"
+#include "actors/trainer/trainer_body.hpp"
 #include "troupe/runtime/actor_executor.hpp"
 
 namespace troupe::runtime {

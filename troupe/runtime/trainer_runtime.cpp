@@ -8,7 +8,7 @@
 #include "actors/common/actor_name.hpp"
 #include "actors/common/failure.hpp"
 #include "actors/common/own_device.hpp"
-#include "actors/trainer.hpp"
+#include "actors/trainer/trainer.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/errors.hpp"
 #include "troupe/runtime/place.hpp"

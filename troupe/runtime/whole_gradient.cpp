@@ -7,8 +7,8 @@
 #include <span>
 #include <variant>
 
-#include "actors/clipping.hpp"
-#include "actors/non_finite_watch.hpp"
+#include "actors/trainer/clipping.hpp"
+#include "actors/trainer/non_finite_watch.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/completion.hpp"
 #include "troupe/runtime/tape.hpp"
