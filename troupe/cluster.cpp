@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "actors/common/failure.hpp"
-#include "actors/run_plan.hpp"
+#include "actors/master/run_plan.hpp"
 #include "model/random.hpp"
 #include "troupe/error.hpp"
 #include "troupe/runtime/clients.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run_observer.hpp"
+#include "actors/master/run_observer.hpp"
 #include "base/result.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"

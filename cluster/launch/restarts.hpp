@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run_observer.hpp"
+#include "actors/master/run_observer.hpp"
 #include "base/result.hpp"
 #include "cluster/launch/attempt.hpp"
 #include "cluster/launch/console.hpp"

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 #include "base/text.hpp"
 #include "cluster/links/connect.hpp"
 #include "cluster/links/io_thread.hpp"

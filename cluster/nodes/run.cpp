@@ -17,7 +17,7 @@
 
 #include "actors/common/actor_name.hpp"
 #include "actors/common/idle_workers.hpp"
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
 #include "base/descriptor.hpp"

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include "actors/common/device_advice.hpp"
-#include "actors/final_weights.hpp"
+#include "actors/master/final_weights.hpp"
 #include "actors/trainer/memory_need.hpp"
-#include "actors/run_plan.hpp"
+#include "actors/master/run_plan.hpp"
 #include "actors/trainer/trainer_assignment.hpp"
 #include "base/result.hpp"
 #include "model/hybrid.hpp"

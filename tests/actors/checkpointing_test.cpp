@@ -1,6 +1,6 @@
 // A checkpoint is taken once all trainers have paused; they continue when it is complete or has failed.
 
-#include "actors/checkpointing.hpp"
+#include "actors/master/checkpointing.hpp"
 
 #include <filesystem>
 

@@ -1,6 +1,6 @@
 // Converting between a dense part's arrays and a checkpoint's named tensors.
 
-#include "actors/dense_layout.hpp"
+#include "actors/master/dense_layout.hpp"
 
 #include <gtest/gtest.h>
 

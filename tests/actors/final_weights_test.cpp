@@ -1,6 +1,6 @@
 // The weights at a run's end, for all ways of spreading them over servers.
 
-#include "actors/final_weights.hpp"
+#include "actors/master/final_weights.hpp"
 
 #include "tests/actors/master_parts.hpp"
 

@@ -1,6 +1,6 @@
 // Which losses end a run at once, and which only once more is known.
 
-#include "actors/loss_response.hpp"
+#include "actors/master/loss_response.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,15 +12,15 @@
 
 #include "actors/common/actor_name.hpp"
 #include "actors/common/actor_trace.hpp"
-#include "actors/checkpointing.hpp"
-#include "actors/final_weights.hpp"
+#include "actors/master/checkpointing.hpp"
+#include "actors/master/final_weights.hpp"
 #include "actors/common/inline_execution.hpp"
-#include "actors/membership.hpp"
-#include "actors/open_requests.hpp"
+#include "actors/master/membership.hpp"
+#include "actors/master/open_requests.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "actors/run_figures.hpp"
-#include "actors/run_plan.hpp"
-#include "actors/table_setup.hpp"
+#include "actors/master/run_figures.hpp"
+#include "actors/master/run_plan.hpp"
+#include "actors/master/table_setup.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::actors {

@@ -4,7 +4,7 @@
 
 #include "actors/collective/allreduce_group.hpp"
 #include "actors/trainer/job_trainer.hpp"
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"

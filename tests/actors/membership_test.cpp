@@ -1,6 +1,6 @@
 // Who is in a run and what a loss means, on the membership alone: actors serve only as names.
 
-#include "actors/membership.hpp"
+#include "actors/master/membership.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

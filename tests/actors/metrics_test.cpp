@@ -1,6 +1,6 @@
 // The ranks' reports of an epoch become one summary.
 
-#include "actors/run_figures.hpp"
+#include "actors/master/run_figures.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Requests to members, and when the work that depends on them continues.
 
-#include "actors/open_requests.hpp"
+#include "actors/master/open_requests.hpp"
 
 #include "tests/actors/master_parts.hpp"
 

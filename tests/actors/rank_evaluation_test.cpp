@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/common/failure.hpp"
-#include "actors/run_figures.hpp"
+#include "actors/master/run_figures.hpp"
 
 namespace troupe::actors::rank_evaluation_test {
 namespace {

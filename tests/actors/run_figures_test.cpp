@@ -1,6 +1,6 @@
 // Ranks' reports of epochs, in any order, add up to the run's figures.
 
-#include "actors/run_figures.hpp"
+#include "actors/master/run_figures.hpp"
 
 #include "tests/actors/master_parts.hpp"
 

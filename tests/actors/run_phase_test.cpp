@@ -1,6 +1,6 @@
 // A run passes through its phases in one direction, and may end in any of them.
 
-#include "actors/run_phase.hpp"
+#include "actors/master/run_phase.hpp"
 
 #include <gtest/gtest.h>
 

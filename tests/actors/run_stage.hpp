@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/trainer/job_trainer.hpp"
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"
 

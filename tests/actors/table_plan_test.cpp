@@ -1,6 +1,6 @@
 // How a job's tables are assigned to its servers.
 
-#include "actors/table_plan.hpp"
+#include "actors/master/table_plan.hpp"
 
 #include <gtest/gtest.h>
 

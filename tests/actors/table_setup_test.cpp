@@ -1,6 +1,6 @@
 // Creating tables on real servers: the states on the way, and the final weights.
 
-#include "actors/table_setup.hpp"
+#include "actors/master/table_setup.hpp"
 
 #include "tests/actors/master_parts.hpp"
 

@@ -1,6 +1,6 @@
 // The number of trainers with which a run continues: from its job, from a request, and errors.
 
-#include "actors/trainer_changes.hpp"
+#include "actors/master/trainer_changes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Tables joined from their shards, and the digest of a model's bits.
 
-#include "actors/final_weights.hpp"
+#include "actors/master/final_weights.hpp"
 #include "base/digest.hpp"
 
 #include <gtest/gtest.h>

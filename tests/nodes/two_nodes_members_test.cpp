@@ -7,7 +7,7 @@
 #include <array>
 
 #include "actors/trainer/job_trainer.hpp"
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "cluster/nodes/data_plane.hpp"
 #include "cluster/nodes/node_actor.hpp"

@@ -6,7 +6,7 @@
 
 #include "actors/collective/allreduce_group.hpp"
 #include "actors/trainer/job_trainer.hpp"
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "model/exact_sum.hpp"
 #include "tests/nodes/two_nodes.hpp"

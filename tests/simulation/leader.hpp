@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "tests/simulation/sim_control.hpp"
 #include "tests/simulation/sim_process.hpp"

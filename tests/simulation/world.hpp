@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run_observer.hpp"
+#include "actors/master/run_observer.hpp"
 #include "model/data.hpp"
 #include "protocol/messages.hpp"
 #include "tests/simulation/scenario.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/common/actor_trace.hpp"
-#include "actors/run_plan.hpp"
+#include "actors/master/run_plan.hpp"
 #include "troupe/client.hpp"
 #include "troupe/runtime/caller.hpp"
 #include "troupe/runtime/outside_caller.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run_plan.hpp"
+#include "actors/master/run_plan.hpp"
 
 namespace troupe::runtime {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "actors/common/compute_devices.hpp"
-#include "actors/dense_layout.hpp"
-#include "actors/run_observer.hpp"
-#include "actors/table_plan.hpp"
-#include "actors/trainer_changes.hpp"
+#include "actors/master/dense_layout.hpp"
+#include "actors/master/run_observer.hpp"
+#include "actors/master/table_plan.hpp"
+#include "actors/master/trainer_changes.hpp"
 #include "model/data.hpp"
 #include "model/epoch_plan.hpp"
 #include "model/job.hpp"

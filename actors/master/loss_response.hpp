@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "actors/membership.hpp"
-#include "actors/run_phase.hpp"
+#include "actors/master/membership.hpp"
+#include "actors/master/run_phase.hpp"
 #include "protocol/errors.hpp"
 
 namespace troupe::actors {

@@ -17,9 +17,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "actors/membership.hpp"
-#include "actors/open_requests.hpp"
-#include "actors/run_plan.hpp"
+#include "actors/master/membership.hpp"
+#include "actors/master/open_requests.hpp"
+#include "actors/master/run_plan.hpp"
 
 namespace troupe::actors {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/run_phase.hpp"
+#include "actors/master/run_phase.hpp"
 
 namespace troupe::actors {
 

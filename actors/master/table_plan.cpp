@@ -1,4 +1,4 @@
-#include "actors/table_plan.hpp"
+#include "actors/master/table_plan.hpp"
 
 #include <utility>
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/membership.hpp"
-#include "actors/open_requests.hpp"
-#include "actors/run_plan.hpp"
+#include "actors/master/membership.hpp"
+#include "actors/master/open_requests.hpp"
+#include "actors/master/run_plan.hpp"
 #include "base/digest.hpp"
 #include "protocol/tensor.hpp"
 

@@ -26,10 +26,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/membership.hpp"
-#include "actors/open_requests.hpp"
-#include "actors/run_figures.hpp"
-#include "actors/run_plan.hpp"
+#include "actors/master/membership.hpp"
+#include "actors/master/open_requests.hpp"
+#include "actors/master/run_figures.hpp"
+#include "actors/master/run_plan.hpp"
 #include "actors/common/writing_thread.hpp"
 #include "base/stop_grace.hpp"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/run_observer.hpp"
-#include "actors/run_plan.hpp"
+#include "actors/master/run_observer.hpp"
+#include "actors/master/run_plan.hpp"
 
 namespace troupe::actors {
 

@@ -1,4 +1,4 @@
-#include "actors/run_figures.hpp"
+#include "actors/master/run_figures.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "actors/checkpointing.hpp"
+#include "actors/master/checkpointing.hpp"
 
 #include <filesystem>
 #include <iterator>

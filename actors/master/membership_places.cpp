@@ -5,7 +5,7 @@
 #include <string>
 
 #include "actors/common/failure.hpp"
-#include "actors/membership.hpp"
+#include "actors/master/membership.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {

@@ -1,4 +1,4 @@
-#include "actors/table_setup.hpp"
+#include "actors/master/table_setup.hpp"
 
 #include <algorithm>
 #include <filesystem>

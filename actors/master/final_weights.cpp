@@ -1,4 +1,4 @@
-#include "actors/final_weights.hpp"
+#include "actors/master/final_weights.hpp"
 
 #include <algorithm>
 

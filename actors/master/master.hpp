@@ -16,17 +16,17 @@
 #include <vector>
 
 #include "actors/common/actor_trace.hpp"
-#include "actors/checkpointing.hpp"
-#include "actors/final_weights.hpp"
-#include "actors/loss_response.hpp"
-#include "actors/membership.hpp"
-#include "actors/open_requests.hpp"
-#include "actors/run_figures.hpp"
-#include "actors/run_observer.hpp"
-#include "actors/run_phase.hpp"
-#include "actors/run_plan.hpp"
-#include "actors/table_setup.hpp"
-#include "actors/trainer_changes.hpp"
+#include "actors/master/checkpointing.hpp"
+#include "actors/master/final_weights.hpp"
+#include "actors/master/loss_response.hpp"
+#include "actors/master/membership.hpp"
+#include "actors/master/open_requests.hpp"
+#include "actors/master/run_figures.hpp"
+#include "actors/master/run_observer.hpp"
+#include "actors/master/run_phase.hpp"
+#include "actors/master/run_plan.hpp"
+#include "actors/master/table_setup.hpp"
+#include "actors/master/trainer_changes.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/master.hpp"
-#include "actors/status_round.hpp"
+#include "actors/master/master.hpp"
+#include "actors/master/status_round.hpp"
 
 namespace troupe::actors {
 

@@ -1,4 +1,4 @@
-#include "actors/master.hpp"
+#include "actors/master/master.hpp"
 
 #include <algorithm>
 #include <limits>

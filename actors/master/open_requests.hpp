@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "actors/common/actor_trace.hpp"
-#include "actors/membership.hpp"
+#include "actors/master/membership.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {

@@ -6,8 +6,8 @@
 #include <cctype>
 
 #include "actors/common/failure.hpp"
-#include "actors/master.hpp"
-#include "actors/status_round.hpp"
+#include "actors/master/master.hpp"
+#include "actors/master/status_round.hpp"
 
 namespace troupe::actors {
 

@@ -1,4 +1,4 @@
-#include "actors/membership.hpp"
+#include "actors/master/membership.hpp"
 
 #include <unistd.h>
 

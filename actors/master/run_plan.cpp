@@ -1,4 +1,4 @@
-#include "actors/run_plan.hpp"
+#include "actors/master/run_plan.hpp"
 
 #include <algorithm>
 #include <utility>

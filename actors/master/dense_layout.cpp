@@ -1,4 +1,4 @@
-#include "actors/dense_layout.hpp"
+#include "actors/master/dense_layout.hpp"
 
 #include <fmt/format.h>
 
