@@ -1,16 +1,15 @@
-// Phrases that comments, documents and errors do without: for most of them plain English has a verb. What there still
-// is of them is counted in tests/tidy/phrases.txt, for each phrase and folder, and may only become less.
-// TROUPE_COUNT_PHRASES=1 writes there what has become less; all of it if the file is not there.
+// Phrases that comments, documents and errors do without: plain English has a verb for most of them. Files that use one
+// in another sense are listed in tests/tidy/phrases.txt with that sense.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -50,14 +49,8 @@ constexpr phrase phrases[] = {
     {"words", "'text', 'message'"},
 };
 
-/// How often, and where, by phrase and folder.
-using counts = std::map<std::pair<std::string, std::string>, std::size_t>;
+/// Lines, FILE:LINE, by phrase and file.
 using places = std::map<std::pair<std::string, std::string>, std::vector<std::string>>;
-
-const fs::path& counted_file() {
-  static const fs::path path = fs::path(TROUPE_SOURCES) / "tests/tidy/phrases.txt";
-  return path;
-}
 
 /// Reads a file as prose, if people read it.
 std::optional<prose> read(const fs::path& path) {
@@ -78,17 +71,15 @@ void find_phrases(const fs::path& path, places& found) {
   if (name.starts_with("tests/tidy/")) return;  // which has to name them
   const auto text = read(path);
   if (!text) return;
-  const auto slash = name.find('/');
-  const std::string folder = slash == std::string::npos ? "." : name.substr(0, slash);
   for (const phrase& one : phrases)
     for (const std::size_t line : text->lines_with(one.text))
-      found[{one.text, folder}].push_back(name + ":" + std::to_string(line));
+      found[{one.text, name}].push_back(name + ":" + std::to_string(line));
 }
 
 places find_phrases() {
   places found;
-  std::vector<std::string> folders = {"tests", "bench", "fuzz", "docs", "tools", "cmake"};
-  for (const auto& [room, uses] : rooms()) folders.push_back(room);
+  std::vector<std::string> folders = {"tests", "bench", "docs", "tools"};
+  for (const auto& [component, uses] : components()) folders.push_back(component);
   for (const std::string& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(TROUPE_SOURCES) / folder))
       if (entry.is_regular_file()) find_phrases(entry.path(), found);
@@ -97,65 +88,30 @@ places find_phrases() {
   return found;
 }
 
-/// A line for each phrase, `PHRASE: FOLDER COUNT, FOLDER COUNT`.
-counts read_counts() {
-  counts all;
-  for (const std::string& line : lines_of(counted_file())) {
-    const auto colon = line.find(": ");
-    if (colon == std::string::npos) continue;
-    std::istringstream rest(line.substr(colon + 2));
-    std::string folder;
-    for (std::size_t count = 0; rest >> folder >> count; rest.ignore(1)) all[{line.substr(0, colon), folder}] = count;
+/// Reads a line for each phrase and file, `PHRASE: FILE: SENSE`.
+std::set<std::pair<std::string, std::string>> read_other_senses() {
+  std::set<std::pair<std::string, std::string>> all;
+  for (const std::string& line : lines_of(fs::path(TROUPE_SOURCES) / "tests/tidy/phrases.txt")) {
+    const auto first = line.find(": "), second = line.find(": ", first + 2);
+    if (second == std::string::npos)
+      ADD_FAILURE() << "'" << line << "' is not PHRASE: FILE: SENSE";
+    else
+      all.emplace(line.substr(0, first), line.substr(first + 2, second - first - 2));
   }
   return all;
 }
 
-void write_counts(const counts& all) {
-  std::ofstream file(counted_file());
-  std::string last;
-  for (const auto& [where, count] : all) {
-    if (count == 0) continue;
-    file << (where.first == last ? ", " : (last.empty() ? "" : "\n") + where.first + ": ");
-    file << where.second << " " << count;
-    last = where.first;
+TEST(Phrases, AreInNoCommentDocumentOrError) {
+  auto others = read_other_senses();
+  for (const auto& [where, lines] : find_phrases()) {
+    if (others.erase(where) == 1) continue;
+    std::string all;
+    for (const std::string& line : lines) all += "\n  " + line;
+    const auto known = std::ranges::find(phrases, where.first, &phrase::text);
+    ADD_FAILURE() << "'" << where.first << "': write " << known->instead << " instead:" << all;
   }
-  file << "\n";
-}
-
-std::size_t count_of(const counts& all, const counts::key_type& where) {
-  const auto found = all.find(where);
-  return found == all.end() ? 0 : found->second;
-}
-
-TEST(Phrases, BecomeFewerInCommentsDocumentsAndErrors) {
-  const places found = find_phrases();
-  counts kept = read_counts();
-  if (std::getenv("TROUPE_COUNT_PHRASES") != nullptr) {
-    const bool is_new = kept.empty();
-    for (const auto& [where, lines] : found)
-      if (is_new) kept[where] = lines.size();
-    for (auto& [where, count] : kept) {
-      const auto now = found.find(where);
-      count = std::min(count, now == found.end() ? 0 : now->second.size());
-    }
-    write_counts(kept);
-  }
-  for (const phrase& one : phrases)
-    for (const auto& [where, lines] : found) {
-      const std::size_t before = count_of(kept, where);
-      if (where.first != one.text || lines.size() <= before) continue;
-      std::string all;
-      for (const std::string& line : lines) all += "\n  " + line;
-      ADD_FAILURE() << "'" << one.text << "' stands in " << where.second << "/ " << lines.size() << " times, where "
-                    << before << " are left of old; write " << one.instead << " instead:" << all;
-    }
-  for (const auto& [where, count] : kept) {
-    const auto now = found.find(where);
-    const std::size_t left = now == found.end() ? 0 : now->second.size();
-    EXPECT_GE(left, count) << "'" << where.first << "' stands in " << where.second << "/ " << left
-                           << " times only: write so into tests/tidy/phrases.txt, or run this test with "
-                              "TROUPE_COUNT_PHRASES=1, which does it";
-  }
+  for (const auto& [text, file] : others)
+    ADD_FAILURE() << "'" << text << "' is not in " << file << ": delete the line from tests/tidy/phrases.txt";
 }
 
 TEST(Prose, IsCommentsAndTextsOfCodeAndNotItsNames) {

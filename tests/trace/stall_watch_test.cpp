@@ -44,7 +44,7 @@ TEST(StallWatch, WhatFourThreadsComputedBeforeTheyWereStoppedDoesNotCount) {
   EXPECT_EQ(slept(1'000, 1'070, 105, 80), (stall{1'020 * ms, 1'070 * ms}));
   // A thread uses the only core twice, for 50 ms each: its usual rate is 50 ms in 70, so 14 in 20.
   EXPECT_EQ(find_stall({930 * ms, 0}, {1'000 * ms, 50 * ms}, {1'070 * ms, 100 * ms}, ticks_per_second), std::nullopt);
-  // Before the first poll there is none to compare with.
+  // The first poll has no earlier one to compare with.
   EXPECT_EQ(find_stall({1'000 * ms, 7}, {1'000 * ms, 7}, {1'070 * ms, 7}, ticks_per_second),
             (stall{1'020 * ms, 1'070 * ms}));
 }
