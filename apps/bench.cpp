@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "apps/lookup.hpp"
 #include "apps/subcommand.hpp"
 #include "base/child_process.hpp"
 #include "base/descriptor.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
-#include "bench/lookup.hpp"
 #include "cluster/links/credentials.hpp"
 #include "cluster/links/tls_context.hpp"
 

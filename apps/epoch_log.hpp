@@ -10,8 +10,8 @@
 
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
-#include "nn/own_metric.hpp"
 #include "cluster/nodes/run.hpp"
+#include "nn/own_metric.hpp"
 
 namespace troupe::apps {
 

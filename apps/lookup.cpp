@@ -1,4 +1,4 @@
-#include "bench/lookup.hpp"
+#include "apps/lookup.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -16,9 +16,9 @@
 
 #include "actors/common/actor_name.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "model/random.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "cluster/nodes/data_plane.hpp"
+#include "model/random.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 

@@ -13,14 +13,14 @@
 #include "base/json_text.hpp"
 #include "base/result.hpp"
 #include "base/stop_request.hpp"
-#include "kernels/device.hpp"
 #include "cluster/launch/option_table.hpp"
 #include "cluster/launch/processes.hpp"
 #include "cluster/launch/signals.hpp"
+#include "cluster/nodes/run_job.hpp"
+#include "kernels/device.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
-#include "cluster/nodes/run_job.hpp"
 
 namespace troupe::apps {
 namespace {

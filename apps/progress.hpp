@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "model/metrics.hpp"
 #include "cluster/nodes/run.hpp"
+#include "model/metrics.hpp"
 
 namespace troupe::apps {
 

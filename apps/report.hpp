@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "base/json_text.hpp"
-#include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
+#include "model/job.hpp"
 
 namespace troupe::apps {
 

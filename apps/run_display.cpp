@@ -55,7 +55,7 @@ run_display::run_display(console& out, const model::job& what)
     : out_(out), progress_(progress_style(out), what.steps ? 0 : what.epochs), history_(history_file()) {
   attempt* mine = attempt::mine();
   if (mine == nullptr) return;
-  reported_ = mine->before().told;
+  reported_ = mine->before().reported;
   out_.redirect([this, mine](std::string_view text) { return mine->print(text, reported_); });
 }
 

@@ -11,8 +11,8 @@
 #include "apps/subcommand.hpp"
 #include "base/result.hpp"
 #include "cluster/launch/restarts.hpp"
-#include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
+#include "model/job.hpp"
 
 namespace troupe::apps {
 

@@ -7,6 +7,11 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/input_files.hpp"
+#include "base/lossless_json.hpp"
+#include "base/number.hpp"
+#include "base/text.hpp"
+#include "model/job.hpp"
 #include "trace/analysis/blame.hpp"
 #include "trace/analysis/blocked.hpp"
 #include "trace/analysis/check.hpp"
@@ -17,11 +22,6 @@
 #include "trace/analysis/message_id.hpp"
 #include "trace/analysis/summary.hpp"
 #include "trace/analysis/why.hpp"
-#include "base/input_files.hpp"
-#include "base/lossless_json.hpp"
-#include "base/number.hpp"
-#include "base/text.hpp"
-#include "model/job.hpp"
 
 namespace troupe::apps {
 

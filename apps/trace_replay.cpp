@@ -8,7 +8,6 @@
 #include <fstream>
 #include <vector>
 
-#include "trace/analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/mapped.hpp"
@@ -16,6 +15,7 @@
 #include "base/units.hpp"
 #include "cluster/launch/signals.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "trace/analysis/message_id.hpp"
 #include "trace/replay/actor_replay.hpp"
 #include "trace/replay/outcome.hpp"
 #include "trace/replay/replay_order.hpp"

@@ -10,11 +10,11 @@
 #include <span>
 #include <thread>
 
-#include "trace/analysis/tail.hpp"
 #include "apps/trace_answers.hpp"
 #include "base/lossless_json.hpp"
 #include "base/text.hpp"
 #include "cluster/launch/signals.hpp"
+#include "trace/analysis/tail.hpp"
 #include "trace/record/follower.hpp"
 
 namespace troupe::apps {

@@ -23,12 +23,12 @@
 #include "cluster/launch/signals.hpp"
 #include "cluster/launch/stop_deadline.hpp"
 #include "cluster/launch/supervisor.hpp"
+#include "cluster/nodes/node.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 #include "model/memory.hpp"
 #include "model/stages.hpp"
-#include "cluster/nodes/node.hpp"
-#include "cluster/nodes/run_job.hpp"
 
 namespace troupe::apps {
 

@@ -12,9 +12,9 @@
 #include "cluster/launch/checkpoint_options.hpp"
 #include "cluster/launch/machine_options.hpp"
 #include "cluster/launch/trace_options.hpp"
+#include "cluster/nodes/run.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"
-#include "cluster/nodes/run.hpp"
 
 namespace troupe::apps {
 

@@ -19,11 +19,11 @@
 #include <memory>
 #include <vector>
 
-#include "actors/common/actor_name.hpp"
 #include "actors/collective/allreduce_group.hpp"
-#include "kernels/device.hpp"
+#include "actors/common/actor_name.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "cluster/nodes/data_plane.hpp"
+#include "kernels/device.hpp"
 #include "protocol/messages.hpp"
 #include "troupe/runtime/trainer_runtime.hpp"
 #include "troupe/troupe.hpp"

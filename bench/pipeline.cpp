@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "actors/common/faults.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "model/job.hpp"
 #include "model/stages.hpp"
-#include "cluster/nodes/run_job.hpp"
 
 namespace troupe::bench {
 

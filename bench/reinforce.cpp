@@ -47,7 +47,7 @@ double play_alone(Act act) {
 }
 
 /// Prints the steps per second and core of all observers during `iterations` iterations, while their agent learns.
-task<> play_with_agent(trainer me, remote_module<reinforce::agent> whom, std::size_t environments,
+task<> play_with_agent(trainer me, remote_module<reinforce::agent> receiver, std::size_t environments,
                        std::uint64_t iterations) {
   std::vector<double> per_second;
   std::int64_t before = 0;
@@ -55,7 +55,7 @@ task<> play_with_agent(trainer me, remote_module<reinforce::agent> whom, std::si
     const double begin = core_seconds();
     reinforce::progress now;
     for (std::uint64_t i = 0; i < iterations; ++i)
-      now = co_await reinforce::play_episodes(me, whom, environments, round * iterations + i);
+      now = co_await reinforce::play_episodes(me, receiver, environments, round * iterations + i);
     per_second.push_back(static_cast<double>(now.second - before) / (core_seconds() - begin));
     before = now.second;
   }
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     print("environments, and the policy without calls", with_policy);
     return 0;
   }
-  const auto whom = cluster.server(0).make<reinforce::agent>(
+  const auto receiver = cluster.server(0).make<reinforce::agent>(
       {.seed = static_cast<std::int64_t>(cluster.seed()), .observers = observers, .environments = environments});
-  cluster.run(static_cast<std::uint32_t>(observers), play_with_agent, whom, environments, iterations);
+  cluster.run(static_cast<std::uint32_t>(observers), play_with_agent, receiver, environments, iterations);
 }

@@ -59,14 +59,14 @@ namespace {
 
 /// Returns the microseconds of a round of 64 calls with one row each, the best of 10.
 template <class Method>
-task<double> round_of_64(remote_module<callee> whom, Method method) {
+task<double> round_of_64(remote_module<callee> receiver, Method method) {
   double best = 1e12;
   for (int round = 0; round < 10; ++round) {
     const auto begin = bench_clock::now();
     std::vector<future<tensor>> answers;
     for (int client = 0; client < 64; ++client) {
       const std::vector<float> row(callee::width, 1.0F);
-      answers.push_back(whom.call(method, tensor::of<float>({1, callee::width}, row)));
+      answers.push_back(receiver.call(method, tensor::of<float>({1, callee::width}, row)));
     }
     for (auto& one : answers) co_await std::move(one);
     best = std::min(best, microseconds_since(begin));
@@ -74,12 +74,12 @@ task<double> round_of_64(remote_module<callee> whom, Method method) {
   co_return best;
 }
 
-task<> measure(trainer, remote_module<callee> whom) {
+task<> measure(trainer, remote_module<callee> receiver) {
   constexpr int calls = 20'000;
   for (int round = 0; round < 3; ++round) {
     const auto begin = bench_clock::now();
     const double cpu = cpu_microseconds();
-    for (int i = 0; i < calls; ++i) co_await whom.call(&callee::nothing);
+    for (int i = 0; i < calls; ++i) co_await receiver.call(&callee::nothing);
     std::printf("a call that does nothing, awaited: %.2f us, %.2f us of this process's cores\n",
                 microseconds_since(begin) / calls, (cpu_microseconds() - cpu) / calls);
   }
@@ -87,15 +87,15 @@ task<> measure(trainer, remote_module<callee> whom) {
   auto coming = done.get_future();
   std::thread other([&] {
     const auto begin = bench_clock::now();
-    for (int i = 0; i < calls; ++i) whom.call(&callee::nothing).get();
+    for (int i = 0; i < calls; ++i) receiver.call(&callee::nothing).get();
     std::printf("the same, got by a thread of one's own: %.2f us\n", microseconds_since(begin) / calls);
     done.set();
   });
   co_await std::move(coming);
   other.join();
-  auto alone = round_of_64(whom, &callee::apply);
+  auto alone = round_of_64(receiver, &callee::apply);
   const double unjoined = co_await alone;
-  auto together = round_of_64(whom, &callee::apply_joined);
+  auto together = round_of_64(receiver, &callee::apply_joined);
   const double joined = co_await together;
   std::printf("64 rows for a linear layer of 4096 x 4096: one by one %.0f us, joined %.0f us: %.1f times as fast\n",
               unjoined, joined, unjoined / joined);
@@ -105,6 +105,6 @@ task<> measure(trainer, remote_module<callee> whom) {
 
 int main(int argc, char** argv) {
   cluster cluster(argc, argv);
-  const auto whom = cluster.server(0).make<callee>();
-  cluster.run(1, measure, whom);
+  const auto receiver = cluster.server(0).make<callee>();
+  cluster.run(1, measure, receiver);
 }

@@ -7,6 +7,9 @@
 #include <functional>
 #include <sstream>
 
+#include "base/lossless_json.hpp"
+#include "base/number.hpp"
+#include "page/web_files.hpp"
 #include "trace/analysis/blocked.hpp"
 #include "trace/analysis/critical_path.hpp"
 #include "trace/analysis/exports.hpp"
@@ -14,9 +17,6 @@
 #include "trace/analysis/message_list.hpp"
 #include "trace/analysis/overview.hpp"
 #include "trace/analysis/trace.hpp"
-#include "base/lossless_json.hpp"
-#include "base/number.hpp"
-#include "page/web_files.hpp"
 
 namespace troupe::page {
 

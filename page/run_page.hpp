@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
-#include "trace/analysis/causality.hpp"
-#include "trace/analysis/steps.hpp"
 #include "page/http_server.hpp"
 #include "page/metrics.hpp"
 #include "page/source.hpp"
+#include "trace/analysis/causality.hpp"
+#include "trace/analysis/steps.hpp"
 
 namespace troupe::page {
 

@@ -53,7 +53,7 @@ test_in_prefix() {
   local package example prefix=$scratch/prefix/usr
   for package in "$root"/build/packages/*.deb; do dpkg-deb -x "$package" "$scratch/prefix"; done
   timed "troupe train" "$prefix/bin/troupe" train --quiet
-  timed "the examples" bash "$root/tests/package/examples.sh" "$prefix" "$root/examples" "$scratch/examples"
+  timed "the examples" bash "$root/tests/package/examples.sh" "$prefix" "$root/apps/examples" "$scratch/examples"
   for example in "$root"/apps/examples/*.cpp; do
     example=$(basename "$example" .cpp)
     timed "the example $example" bash "$root/tests/package/example.sh" "$prefix" "$scratch/examples/$example"

@@ -21,7 +21,7 @@ find_checker() {
   done
 }
 
-# Prints the compiler's inputs in all rooms: units, and sources that are compiled alone.
+# Prints the compiler's inputs in all components: units, and sources that are compiled alone.
 production_units() {
   sed -n 's/^ *"file": "\(.*\.c[px][px]\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u |
     awk -v root="$root/" -v build="$build/" '{

@@ -44,19 +44,23 @@ on_result to_value(const std::shared_ptr<promise<T>>& answer) {
   };
 }
 
-void check_handle(const runtime::reference_ptr& whom, const char* method) {
-  if (whom == nullptr) throw error(error_kind::input, fmt::format("{}: a handle of no module", method));
+void check_handle(const runtime::reference_ptr& receiver, const char* method) {
+  if (receiver == nullptr) throw error(error_kind::input, fmt::format("{}: a handle of no module", method));
 }
 
 /// Returns a call of a shard's server about the module; in a trainer that trains there, after its last optimizer step.
-method_call about(const runtime::reference_ptr& whom, const char* method, std::chrono::milliseconds deadline,
+method_call about(const runtime::reference_ptr& receiver, const char* method, std::chrono::milliseconds deadline,
                   std::size_t shard = 0) {
-  check_handle(whom, method);
-  method_call order{
-      .whom = whom, .method = method, .deadline = deadline, .of_server = true, .about_module = true, .shard = shard};
+  check_handle(receiver, method);
+  method_call order{.receiver = receiver,
+                    .method = method,
+                    .deadline = deadline,
+                    .of_server = true,
+                    .about_module = true,
+                    .shard = shard};
   if (auto* const here = runtime::actor_executor::here())
     if (auto* const trainer = here->owner().trainer())
-      order.step = trainer->tables().step_after_last(whom->server(shard));
+      order.step = trainer->tables().step_after_last(receiver->server(shard));
   return order;
 }
 
@@ -131,10 +135,10 @@ future<> remote_handle::load_state_dict(const named_tensors& state) const {
   if (auto* const here = runtime::actor_executor::here())
     if (auto* const trainer = here->owner().trainer())
       place = trainer->kept().does_again() ? runtime::place_in_run::before_saved : runtime::place_in_run::new_ground;
-  const auto order_of = [whom = reference_, deadline = deadline_, place,
+  const auto order_of = [receiver = reference_, deadline = deadline_, place,
                          parts = runtime::cut_state(*reference_, state)](const char* method, std::size_t shard) {
-    auto order = about(whom, method, deadline, shard);
-    detail::pack(order.arguments, whom->description("load_state_dict"));
+    auto order = about(receiver, method, deadline, shard);
+    detail::pack(order.arguments, receiver->description("load_state_dict"));
     detail::pack(order.arguments, static_cast<std::uint8_t>(place));
     detail::pack(order.arguments, parts[shard]);
     return order;
@@ -172,7 +176,7 @@ void remote_handle::release() const {
 }
 
 void remote_handle::call_by_name(const std::string& method, detail::packed arguments, on_result then) const {
-  runtime::call({.whom = reference_, .method = method, .arguments = std::move(arguments), .deadline = deadline_},
+  runtime::call({.receiver = reference_, .method = method, .arguments = std::move(arguments), .deadline = deadline_},
                 std::move(then));
 }
 
@@ -183,14 +187,14 @@ void remote_handle::not_described() const {
 
 // -- modules of networks --------------------------------------------------------------
 
-future<tensor> detail::forward_remote(context& in, const std::shared_ptr<const runtime::reference>& whom,
+future<tensor> detail::forward_remote(context& in, const std::shared_ptr<const runtime::reference>& receiver,
                                       std::chrono::milliseconds deadline, const tensor& input) {
-  return runtime::remote_pass::begin(in.tape(), whom, deadline, input);
+  return runtime::remote_pass::begin(in.tape(), receiver, deadline, input);
 }
 
-future<tensor> detail::infer_remote(const std::shared_ptr<const runtime::reference>& whom,
+future<tensor> detail::infer_remote(const std::shared_ptr<const runtime::reference>& receiver,
                                     std::chrono::milliseconds deadline, const tensor& input) {
-  method_call order{.whom = whom, .method = "infer", .deadline = deadline};
+  method_call order{.receiver = receiver, .method = "infer", .deadline = deadline};
   detail::pack(order.arguments, input);
   auto answer = std::make_shared<promise<tensor>>();
   auto coming = answer->get_future();
@@ -271,7 +275,7 @@ void remote_server::make_module(const detail::wanted_module& what, made then) co
                                           : runtime::plan_module(*what.registered, key, 0);
   const auto planned =
       std::make_shared<const runtime::reference>(runtime::module_identity{plan.name}, rank_, 0, nullptr);
-  method_call order{.whom = planned, .method = "make", .of_server = true};
+  method_call order{.receiver = planned, .method = "make", .of_server = true};
   detail::pack(order.arguments, plan.spec.type);
   detail::pack(order.arguments, plan.is_trained && trainer != nullptr ? trainer->trainers() : std::uint32_t{0});
   msg::arguments all = plan.spec.args;

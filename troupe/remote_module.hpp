@@ -130,10 +130,10 @@ class remote_module : public remote_handle {
 };
 
 namespace detail {
-future<tensor> forward_remote(context& in, const std::shared_ptr<const runtime::reference>& whom,
+future<tensor> forward_remote(context& in, const std::shared_ptr<const runtime::reference>& receiver,
                               std::chrono::milliseconds deadline, const tensor& input);
-future<tensor> infer_remote(const std::shared_ptr<const runtime::reference>& whom, std::chrono::milliseconds deadline,
-                            const tensor& input);
+future<tensor> infer_remote(const std::shared_ptr<const runtime::reference>& receiver,
+                            std::chrono::milliseconds deadline, const tensor& input);
 }  // namespace detail
 
 template <class Module>

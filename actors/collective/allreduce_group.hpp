@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/common/actor_name.hpp"
-#include "actors/common/actor_trace.hpp"
 #include "actors/collective/bucket_window.hpp"
 #include "actors/collective/ordered_sum.hpp"
+#include "actors/common/actor_name.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {

@@ -29,11 +29,11 @@ caf::error not_answered(const question& what, std::string_view message);
 /// Sends a request of `self`, and calls `on_answer` with its answer, or `on_error`. `woken`: runs the actors that the
 /// answer's handler wakes; null: workers do. Requires: `self`, `by` and `woken` outlive the answer.
 template <class Answer, class Self, class Handle, class Message, class OnAnswer, class OnError>
-void ask_traced(Self* self, actor_trace& by, inline_execution* woken, const Handle& whom, const question& what,
+void ask_traced(Self* self, actor_trace& by, inline_execution* woken, const Handle& receiver, const question& what,
                 Message message, OnAnswer on_answer, OnError on_error) {
   const msg::message_id asked = msg::id_of(message.head);
   by.asks(message.head, what.type != 0 ? what.type : caf::type_id_v<Message>, what.number);
-  self->request(whom, what.timeout, std::move(message))
+  self->request(receiver, what.timeout, std::move(message))
       .then(
           [self, &by, woken, asked, on_answer = std::move(on_answer)](Answer& answer) mutable {
             const inline_execution::scope here(woken, self);

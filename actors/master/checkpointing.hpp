@@ -26,11 +26,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/common/writing_thread.hpp"
 #include "actors/master/membership.hpp"
 #include "actors/master/open_requests.hpp"
 #include "actors/master/run_figures.hpp"
 #include "actors/master/run_plan.hpp"
-#include "actors/common/writing_thread.hpp"
 #include "base/stop_grace.hpp"
 
 namespace troupe::actors {

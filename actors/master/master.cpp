@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "actors/common/actor_name.hpp"
 #include "actors/collective/allreduce_group.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/common/failure.hpp"
 #include "actors/common/inline_execution.hpp"
 #include "actors/common/replay_gate.hpp"
@@ -22,8 +22,8 @@ void master_state::start(std::uint64_t run, run_observer observer, run_checkpoin
   trace.start(self_, self_->system(), run, master_number, name);
   began_ = run_figures::clock::now();
   members_.start(std::move(nodes), observer_.on_note);
-  requests_.start([this](const caf::error& error, const caf::actor_addr& whom, caf::string_view question) {
-    act_on(members_.assess(error, whom, question, step));
+  requests_.start([this](const caf::error& error, const caf::actor_addr& receiver, caf::string_view question) {
+    act_on(members_.assess(error, receiver, question, step));
   });
   self_->set_down_handler([this](const caf::down_msg& down) { act_on(members_.assess(down, step)); });
 }

@@ -180,7 +180,7 @@ void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
   }
   std::set<std::pair<std::string, std::string>> overall;
   for (const auto& [number, question] : requests_.questions()) {
-    const std::string whole = members_.who_is(question.whom);
+    const std::string whole = members_.who_is(question.receiver);
     if (auto [at, is_new] = overall.emplace(answer_to(question.type), whole.substr(0, whole.find(" ("))); is_new)
       waits.push_back({name, at->first, 0, at->second});
   }

@@ -19,12 +19,13 @@ namespace troupe::actors {
 class open_requests {
  public:
   struct question {
-    caf::actor_addr whom;
+    caf::actor_addr receiver;
     caf::type_id_t type = 0;
   };
 
-  /// Called when `whom` answers a request of type `type` with an error, with an invalid answer, or not at all.
-  using complaint = std::function<void(const caf::error& error, const caf::actor_addr& whom, caf::string_view type)>;
+  /// Called when `receiver` answers a request of type `type` with an error, with an invalid answer, or not at all.
+  using complaint =
+      std::function<void(const caf::error& error, const caf::actor_addr& receiver, caf::string_view type)>;
 
   open_requests(msg::master_actor::pointer self, actor_trace& trace, const membership& members)
       : self_(self), trace_(trace), members_(members) {}
@@ -33,21 +34,21 @@ class open_requests {
   /// The run is over: further answers are ignored.
   void close() { is_closed_ = true; }
 
-  /// Sends a request to `whom`, which answers with an `Answer`. `on_answer` may return a caf::error if the answer is
-  /// invalid. Calls `then` after the last open request.
+  /// Sends a request to `receiver`, which answers with an `Answer`. `on_answer` may return a caf::error if the answer
+  /// is invalid. Calls `then` after the last open request.
   template <class Answer, class Handle, class Message, class OnAnswer>
-  void ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then) {
+  void ask(const Handle& receiver, Message message, OnAnswer on_answer, std::function<void()> then) {
     ++pending_;
     // The answer to `train` takes the whole run, so it has no timeout; other messages show that the trainer is alive.
     constexpr bool is_limited = !std::is_same_v<Message, msg::train>;
     const std::uint64_t number = next_question_++;
-    const caf::actor_addr address = whom.address();
+    const caf::actor_addr address = receiver.address();
     if constexpr (is_limited) questions_[number] = {address, caf::type_id_v<Message>};
     const auto complain = [this, address](const caf::error& error) {
       on_error_(error, address, caf::type_name_v<Message>);
     };
     send<Answer>(
-        whom, members_.number_of(address), is_limited ? timeout() : caf::infinite, std::move(message),
+        receiver, members_.number_of(address), is_limited ? timeout() : caf::infinite, std::move(message),
         [this, number, complain, on_answer = std::move(on_answer), then = std::move(then)](Answer& answer) mutable {
           questions_.erase(number);
           if constexpr (std::is_same_v<std::invoke_result_t<OnAnswer&, Answer&>, caf::error>) {
@@ -60,10 +61,10 @@ class open_requests {
         complain);
   }
 
-  /// Sends a request that no phase waits for; `number`: the actor number of `whom`.
+  /// Sends a request that no phase waits for; `number`: the actor number of `receiver`.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
-  void ask_aside(const Handle& whom, std::uint32_t number, Message message, OnAnswer on_answer, OnError on_error) {
-    send<Answer>(whom, number, timeout(), std::move(message), std::move(on_answer), std::move(on_error));
+  void ask_aside(const Handle& receiver, std::uint32_t number, Message message, OnAnswer on_answer, OnError on_error) {
+    send<Answer>(receiver, number, timeout(), std::move(message), std::move(on_answer), std::move(on_error));
   }
 
   msg::master_actor::pointer self() const { return self_; }
@@ -73,11 +74,11 @@ class open_requests {
 
  private:
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
-  void send(const Handle& whom, std::uint32_t number, caf::timespan timeout, Message message, OnAnswer on_answer,
+  void send(const Handle& receiver, std::uint32_t number, caf::timespan timeout, Message message, OnAnswer on_answer,
             OnError on_error) {
     const msg::message_id asked = msg::id_of(message.head);
     trace_.asks(message.head, caf::type_id_v<Message>, number);
-    self_->request(whom, timeout, std::move(message))
+    self_->request(receiver, timeout, std::move(message))
         .then(
             [this, asked, on_answer = std::move(on_answer)](Answer& answer) mutable {
               trace_.has_answer(asked);

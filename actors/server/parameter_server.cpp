@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/server/bag_cache.hpp"
 #include "actors/common/faults.hpp"
 #include "actors/common/inline_execution.hpp"
+#include "actors/server/bag_cache.hpp"
 #include "actors/server/module_list.hpp"
 #include "base/exception_text.hpp"
 

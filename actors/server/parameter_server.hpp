@@ -23,11 +23,11 @@
 
 #include "actors/common/actor_trace.hpp"
 #include "actors/common/failure.hpp"
+#include "actors/common/writing_thread.hpp"
 #include "actors/server/remote_module.hpp"
 #include "actors/server/server_checkpoint.hpp"
 #include "actors/server/step_contexts.hpp"
 #include "actors/server/update_phase.hpp"
-#include "actors/common/writing_thread.hpp"
 #include "base/assert.hpp"
 #include "kernels/stream_timer.hpp"
 #include "model/job.hpp"

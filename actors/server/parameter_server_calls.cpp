@@ -6,8 +6,8 @@
 #include "actors/common/actor_name.hpp"
 #include "actors/common/ask.hpp"
 #include "actors/common/inline_execution.hpp"
-#include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
+#include "actors/server/parameter_server.hpp"
 
 namespace troupe::actors {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "base/exception_text.hpp"
 #include "model/checkpoint/inspect.hpp"
 

@@ -3,11 +3,11 @@
 #include <limits>
 #include <utility>
 
+#include "actors/common/device_tensor.hpp"
+#include "actors/common/failure.hpp"
 #include "actors/server/arriving_rows.hpp"
 #include "actors/server/bag_cache.hpp"
-#include "actors/common/device_tensor.hpp"
 #include "actors/server/embedding_bag_arguments.hpp"
-#include "actors/common/failure.hpp"
 #include "actors/server/kept_table.hpp"
 #include "actors/server/remote_module.hpp"
 #include "actors/server/row_codec.hpp"

@@ -65,9 +65,9 @@ struct step_work {
 
   /// Sends a request to actor `number`, and calls `on_answer` with its answer. On an error, this trainer fails.
   template <class Answer, class Handle, class Message, class F>
-  void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
+  void ask(const Handle& receiver, std::uint32_t number, Message message, F on_answer) {
     const std::uint64_t at_step = message.head.step;
-    actor.ask<Answer>(whom, {.number = number}, std::move(message), std::move(on_answer),
+    actor.ask<Answer>(receiver, {.number = number}, std::move(message), std::move(on_answer),
                       [this, at_step](const caf::error& error) { fail(at_step, error); });
   }
   template <class F>

@@ -74,10 +74,10 @@ msg::full_trainer_actor::behavior_type trainer_with(trainer_state::pointer self,
 made_trainer spawn_trainer(caf::actor_system& system, std::uint64_t run, std::uint32_t rank, std::uint32_t servers,
                            const body_maker& make) {
   const auto made = spawn_computing(system, devices_of(system).trainers, trainer_with, run, rank, servers, make);
-  const auto whom = caf::actor_cast<caf::strong_actor_ptr>(made);
-  return {made, [whom](trainer_peers peers) {
-            auto* const self = caf::actor_cast<trainer_state::pointer>(whom);
-            run_in(whom, [self, peers = std::move(peers)] { self->state.set_peers(peers); });
+  const auto receiver = caf::actor_cast<caf::strong_actor_ptr>(made);
+  return {made, [receiver](trainer_peers peers) {
+            auto* const self = caf::actor_cast<trainer_state::pointer>(receiver);
+            run_in(receiver, [self, peers = std::move(peers)] { self->state.set_peers(peers); });
           }};
 }
 

@@ -38,8 +38,9 @@ struct trainer_context {
   }
   /// See `ask_traced`.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
-  void ask(const Handle& whom, const question& what, Message message, OnAnswer on_answer, OnError on_error) const {
-    ask_traced<Answer>(self, trace, woken, whom, what, std::move(message), std::move(on_answer), std::move(on_error));
+  void ask(const Handle& receiver, const question& what, Message message, OnAnswer on_answer, OnError on_error) const {
+    ask_traced<Answer>(self, trace, woken, receiver, what, std::move(message), std::move(on_answer),
+                       std::move(on_error));
   }
 };
 

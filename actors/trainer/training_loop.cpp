@@ -6,14 +6,14 @@
 #include <cmath>
 
 #include "actors/common/actor_name.hpp"
-#include "actors/trainer/captured_network.hpp"
-#include "actors/trainer/clipping.hpp"
 #include "actors/common/device_advice.hpp"
 #include "actors/common/failure.hpp"
+#include "actors/common/traced_system.hpp"
+#include "actors/trainer/captured_network.hpp"
+#include "actors/trainer/clipping.hpp"
 #include "actors/trainer/memory_need.hpp"
 #include "actors/trainer/pipeline_leader.hpp"
 #include "actors/trainer/stream_leader.hpp"
-#include "actors/common/traced_system.hpp"
 #include "actors/trainer/whole_network.hpp"
 #include "model/stages.hpp"
 

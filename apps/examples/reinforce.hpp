@@ -182,7 +182,7 @@ inline const troupe::registered<agent> agents("agent");
 
 /// An observer's iteration: it plays an episode in each of its environments. Returns the progress when the episodes of
 /// all observers have ended.
-inline troupe::task<progress> play_episodes(troupe::trainer me, troupe::remote_module<agent> whom,
+inline troupe::task<progress> play_episodes(troupe::trainer me, troupe::remote_module<agent> receiver,
                                             std::size_t environments, std::uint64_t iteration) {
   std::vector<cart_pole> all;
   for (std::size_t i = 0; i < environments; ++i) all.emplace_back(me.seed(), me.rank() * environments + i, iteration);
@@ -193,13 +193,13 @@ inline troupe::task<progress> play_episodes(troupe::trainer me, troupe::remote_m
     troupe::tensor states(troupe::shape(running.size(), cart_pole::features));
     for (std::size_t i = 0; i < running.size(); ++i)
       std::ranges::copy(all[running[i]].now(), &states.as<float>()[i * cart_pole::features]);
-    const troupe::tensor actions = co_await whom.call(&agent::act, me.rank(), rewards, running, states);
+    const troupe::tensor actions = co_await receiver.call(&agent::act, me.rank(), rewards, running, states);
     rewards.clear();
     for (std::size_t i = 0; i < running.size(); ++i)
       rewards.push_back(all[running[i]].step(actions.as<std::int64_t>()[i] == 1));
     std::erase_if(running, [&all](std::int64_t one) { return all[one].has_ended(); });
   }
-  co_return co_await whom.call(&agent::end_iteration, me.rank(), rewards);
+  co_return co_await receiver.call(&agent::end_iteration, me.rank(), rewards);
 }
 
 }  // namespace reinforce

@@ -1,6 +1,7 @@
 // Steps of two trainers. `ddp`: an MLP (256-512-512-10, cross-entropy, SGD) with a batch of 32 each; `no_sync`: the
 // batch in four parts, whose gradients are exchanged once. Counterpart of bench/pytorch/training.py. `hybrid`: the
-// tutorial's job, as in apps/examples/hybrid.cpp, for 200 epochs after the first 5; counterpart of bench/torch_hybrid.py.
+// tutorial's job, as in apps/examples/hybrid.cpp, for 200 epochs after the first 5; counterpart of
+// bench/torch_hybrid.py.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // A supervised run is a sequence of attempts, each led by a process of its own: when the environment has ended one, the
-// next continues from the newest checkpoint. This file is the leading process's side; cluster/launch/supervisor.hpp is the
-// other.
+// next continues from the newest checkpoint. This file is the leading process's side; cluster/launch/supervisor.hpp is
+// the other.
 
 #pragma once
 
@@ -43,7 +43,7 @@ struct attempt_history {
   bool leader_was_lost = false;  ///< of the previous attempt: `reached` is its last report, and may be too small
   std::uint64_t redone = 0;      ///< steps that previous attempts had to repeat
   std::uint64_t saved = 0;       ///< the newest checkpoint's step
-  std::uint64_t told = 0;        ///< last epoch written to stdout
+  std::uint64_t reported = 0;    ///< last epoch written to stdout
   std::string lost;              ///< why the previous attempt failed
   std::chrono::steady_clock::time_point lost_at{};
   std::string resume;                             ///< advice to the user on how to continue

@@ -38,10 +38,10 @@ result<std::vector<int>> read_numbers(const std::string& text) {
 
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
   machine_options options;
-  actors::device_request wish;
-  TROUPE_SET(wish.trainers, read_kind("device", text_of("device")));
-  TROUPE_SET(wish.servers, read_kind("server-device", text_of("server-device")));
-  if (const auto text = text_of("devices")) TROUPE_SET(wish.numbers, read_numbers(*text));
+  actors::device_request request;
+  TROUPE_SET(request.trainers, read_kind("device", text_of("device")));
+  TROUPE_SET(request.servers, read_kind("server-device", text_of("server-device")));
+  if (const auto text = text_of("devices")) TROUPE_SET(request.numbers, read_numbers(*text));
   if (const auto text = text_of("threads")) {
     const auto threads = parse_number<std::size_t>(*text);
     if (!threads || *threads == 0 || *threads > threads_max)
@@ -53,7 +53,7 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
     if (!options.batch_threads.count || *options.batch_threads.count > threads_max)
       return bad_input("--prepare {}: must be a whole number between 0 and {}", printable(*text), threads_max);
   }
-  TROUPE_SET(options.devices, actors::choose_devices(wish));
+  TROUPE_SET(options.devices, actors::choose_devices(request));
   if (const auto text = text_of("step-graph")) {
     if (*text != "on" && *text != "off") return bad_input("--step-graph {}: must be on or off", printable(*text));
     options.devices.step_graphs = *text == "on";

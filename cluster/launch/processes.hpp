@@ -13,8 +13,8 @@
 #include "cluster/launch/attempt.hpp"
 #include "cluster/launch/console.hpp"
 #include "cluster/launch/machine_options.hpp"
-#include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
+#include "model/job.hpp"
 
 namespace troupe::launch {
 

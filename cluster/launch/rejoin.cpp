@@ -8,8 +8,8 @@
 
 #include "cluster/launch/signals.hpp"
 #include "cluster/launch/stop_deadline.hpp"
-#include "model/data.hpp"
 #include "cluster/nodes/thread_memory.hpp"
+#include "model/data.hpp"
 
 namespace troupe::launch {
 

@@ -10,8 +10,8 @@
 #include "base/result.hpp"
 #include "cluster/launch/attempt.hpp"
 #include "cluster/launch/console.hpp"
-#include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
+#include "model/job.hpp"
 #include "trace/record/recorder.hpp"
 
 namespace troupe::launch {

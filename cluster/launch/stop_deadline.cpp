@@ -85,10 +85,10 @@ std::chrono::milliseconds counted_since(deadline_clock::time_point& last) {
 /// The work of the thread.
 class stop_deadline::watch {
  public:
-  watch(const console& out, const stop_request& wish)
-      : request_(wish), name_(out.name()), json_(out.json()), quiet_(out.quiet()) {}
+  watch(const console& out, const stop_request& request)
+      : request_(request), name_(out.name()), json_(out.json()), quiet_(out.quiet()) {}
 
-  bool is_wished() const { return request_.requested(); }
+  bool is_requested() const { return request_.requested(); }
   const std::string& name() const { return name_; }
 
   /// Ends the thread if it waits for a stop request.
@@ -113,20 +113,20 @@ class stop_deadline::watch {
   [[noreturn]] void of_leader() const {
     std::chrono::milliseconds counted{0};
     std::optional<std::vector<open_code>> before;
-    std::optional<nodes::reported_run> told;
+    std::optional<nodes::reported_run> reported;
     for (auto last = deadline_clock::now(); counted < stop_grace || !time_counts();) {
       if (!time_counts()) {
         before.reset();
         counted = std::min<std::chrono::milliseconds>(counted, stop_grace - naming_time);
       } else if (!before && counted >= stop_grace - naming_time) {
         before = code_under_way::all();
-        told = nodes::ask_leading_master(answer_timeout);
+        reported = nodes::ask_leading_master(answer_timeout);
       }
       std::this_thread::sleep_for(look_interval);
       counted += counted_since(last);
     }
     const auto now = code_under_way::all();
-    const std::string who = nodes::unreturned_functions_text(before.value_or(now), now, told);
+    const std::string who = nodes::unreturned_functions_text(before.value_or(now), now, reported);
     if (!who.empty()) end(who);
     end(nodes::leads_run() ? "no actor of the run answers: all threads of this process are at work" : main_text);
   }
@@ -185,7 +185,7 @@ stop_deadline::~stop_deadline() {
   if (!watch_) return;
   const std::string line = fmt::format("{}: error: {}\n", watch_->name(), overdue_text(main_text));
   end_by_next_signal(stop_grace, line);
-  if (thread_.joinable() && watch_->is_wished()) {
+  if (thread_.joinable() && watch_->is_requested()) {
     thread_.detach();
     return;
   }

@@ -222,7 +222,7 @@ void supervisor::print(const std::string& message) {
   const std::size_t end = message.find('\n');
   const bool was_lost = out_.output_lost();
   out_.result(std::string_view(message).substr(end + 1));
-  history_.told = std::max<std::uint64_t>(history_.told, std::stoull(message.substr(1, end - 1)));
+  history_.reported = std::max<std::uint64_t>(history_.reported, std::stoull(message.substr(1, end - 1)));
   if (out_.output_lost() && !was_lost) signals_to_pass[sigterm_place].fetch_add(1);
 }
 

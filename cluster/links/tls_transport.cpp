@@ -136,13 +136,13 @@ class tls final : public transport {
     side == link_side::acceptor ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
     if (side == link_side::acceptor || !context_->by_certificates) return;
     if (peer_certificate_.empty())
-      knows_whom_to_expect_ = expect_name(ssl_.get(), peer_name_);
+      knows_expected_name_ = expect_name(ssl_.get(), peer_name_);
     else
       SSL_set_verify(ssl_.get(), SSL_get_verify_mode(ssl_.get()), take_that_certificate_only);
   }
 
   io_outcome open() override {
-    if (!knows_whom_to_expect_)
+    if (!knows_expected_name_)
       return refused(fault_kind::input,
                      fmt::format("no certificate can be for \"{}\"", shown(std::as_bytes(std::span(peer_name_)))));
     if (!recognised_) {
@@ -367,7 +367,7 @@ class tls final : public transport {
   const tls_ptr context_;
   const std::string peer_name_;
   const std::string peer_certificate_;
-  bool knows_whom_to_expect_ = true;
+  bool knows_expected_name_ = true;
   socket_end end_;
   channel channel_;
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;

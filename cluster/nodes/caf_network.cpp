@@ -41,9 +41,10 @@ caf::io::scribe_ptr connection_of(caf::actor_system& system, int socket) {
   return system.middleman().backend().new_scribe(socket);
 }
 
-void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& whom,
+void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& receiver,
                  std::set<std::string> interface) {
-  caf::anon_send(broker_of(system), caf::publish_atom_v, std::move(connection), offer_port, whom, std::move(interface));
+  caf::anon_send(broker_of(system), caf::publish_atom_v, std::move(connection), offer_port, receiver,
+                 std::move(interface));
 }
 
 void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,

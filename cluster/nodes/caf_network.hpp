@@ -25,8 +25,8 @@ void add_network(caf::actor_system_config& config);
 /// Returns CAF's connection for one end of a socket pair, and gives the socket to CAF.
 caf::io::scribe_ptr connection_of(caf::actor_system& system, int socket);
 
-/// Offers `whom` to the node at the other end of `connection`.
-void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& whom,
+/// Offers `receiver` to the node at the other end of `connection`.
+void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& receiver,
                  std::set<std::string> interface);
 
 /// Asks for the actor offered at the other end of `connection`. Calls `done` once, on a thread of the system.

@@ -10,13 +10,13 @@
 #include <set>
 
 #include "actors/common/actor_name.hpp"
-#include "trace/analysis/lasting_waits.hpp"
-#include "trace/analysis/summary.hpp"
 #include "base/host.hpp"
 #include "base/lossless_json.hpp"
 #include "cluster/nodes/thread_stacks.hpp"
 #include "cluster/nodes/trace_sources.hpp"
 #include "protocol/errors.hpp"
+#include "trace/analysis/lasting_waits.hpp"
+#include "trace/analysis/summary.hpp"
 #include "trace/record/clock.hpp"
 #include "trace/record/trace_file.hpp"
 

@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "trace/analysis/blocked.hpp"
 #include "base/private_folder.hpp"
 #include "base/result.hpp"
 #include "protocol/messages.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "trace/record/recorder.hpp"
 
 namespace troupe::nodes {

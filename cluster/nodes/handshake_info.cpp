@@ -5,8 +5,8 @@
 #include <span>
 
 #include "base/digest.hpp"
-#include "model/arithmetic.hpp"
 #include "cluster/nodes/caf_network.hpp"
+#include "model/arithmetic.hpp"
 #include "protocol/schema.hpp"
 
 namespace troupe::nodes {

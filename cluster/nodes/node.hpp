@@ -12,8 +12,8 @@
 #include "actors/trainer/job_trainer.hpp"
 #include "actors/trainer/trainer_maker.hpp"
 #include "cluster/links/endpoint.hpp"
-#include "model/job.hpp"
 #include "cluster/nodes/run.hpp"
+#include "model/job.hpp"
 #include "trace/record/recorder.hpp"
 
 namespace troupe::nodes {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/common/actor_trace.hpp"
 #include "actors/collective/allreduce_group.hpp"
+#include "actors/common/actor_trace.hpp"
 #include "actors/trainer/trainer_maker.hpp"
 #include "base/result.hpp"
 #include "cluster/nodes/data_links.hpp"

@@ -88,7 +88,7 @@ class control_plane {
       const links::link_limits limits = control_tunnel::limits(network.dead_after);
       const links::handshake_limits handshakes{.time = network.dead_after};
       const links::listener::callbacks what{
-          .on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
+          .on_hello = [this](const links::hello& theirs, auto&&...) { return check_hello(theirs); },
           .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
           .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }};
       TROUPE_SET(listener_, links::listener::adopt(thread_.io(), *at, network.mine, limits, handshakes, what));
@@ -111,7 +111,7 @@ class control_plane {
   }
 
  private:
-  links::hello_reply judge(const links::hello& theirs) {
+  links::hello_reply check_hello(const links::hello& theirs) {
     const links::hello mine = handshake_info("master", "");
     if (auto differs = links::first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
     const std::lock_guard lock(mutex_);

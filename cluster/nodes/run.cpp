@@ -17,9 +17,9 @@
 
 #include "actors/common/actor_name.hpp"
 #include "actors/common/idle_workers.hpp"
+#include "actors/common/traced_system.hpp"
 #include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "actors/common/traced_system.hpp"
 #include "base/descriptor.hpp"
 #include "cluster/nodes/caf_network.hpp"
 #include "cluster/nodes/diagnosis.hpp"

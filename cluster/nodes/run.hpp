@@ -12,11 +12,11 @@
 
 #include "actors/common/batches_ahead.hpp"
 #include "actors/common/compute_devices.hpp"
-#include "actors/trainer/job_trainer.hpp"
-#include "actors/master/membership.hpp"
 #include "actors/common/replay_gate.hpp"
+#include "actors/master/membership.hpp"
 #include "actors/master/run_observer.hpp"
 #include "actors/master/run_plan.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "actors/trainer/trainer_maker.hpp"
 #include "base/result.hpp"
 #include "base/socket_address.hpp"

@@ -5,14 +5,14 @@
 
 #include "actors/common/device_advice.hpp"
 #include "actors/master/final_weights.hpp"
-#include "actors/trainer/memory_need.hpp"
 #include "actors/master/run_plan.hpp"
+#include "actors/trainer/memory_need.hpp"
 #include "actors/trainer/trainer_assignment.hpp"
 #include "base/result.hpp"
+#include "cluster/nodes/thread_memory.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 #include "model/stages.hpp"
-#include "cluster/nodes/thread_memory.hpp"
 
 namespace troupe::nodes {
 

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "cluster/nodes/run.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
-#include "cluster/nodes/run.hpp"
 
 namespace troupe::nodes {
 

@@ -238,12 +238,12 @@ TEST_F(CheckpointRun, ARunStoppedAtItsLastStepIsEvaluatedByTheOneThatGoesOn) {
   // The request to stop arrives before the rows of the last step.
   struct stopping : fault_injector {
     void applying(std::uint32_t, std::uint64_t step) override {
-      if (step == 17) caf::anon_send(whom, msg::stop{});
+      if (step == 17) caf::anon_send(receiver, msg::stop{});
     }
-    msg::trainer_actor whom;
+    msg::trainer_actor receiver;
   } late;
   begin(adult("1", "18"), {}, checkpoints);
-  late.whom = trainers_[0];
+  late.receiver = trainers_[0];
   install_faults(&late);
   run();
   install_faults(nullptr);

@@ -12,15 +12,15 @@
 
 #include "actors/common/actor_name.hpp"
 #include "actors/common/actor_trace.hpp"
+#include "actors/common/inline_execution.hpp"
 #include "actors/master/checkpointing.hpp"
 #include "actors/master/final_weights.hpp"
-#include "actors/common/inline_execution.hpp"
 #include "actors/master/membership.hpp"
 #include "actors/master/open_requests.hpp"
-#include "actors/server/parameter_server.hpp"
 #include "actors/master/run_figures.hpp"
 #include "actors/master/run_plan.hpp"
 #include "actors/master/table_setup.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::actors {
@@ -74,9 +74,10 @@ class master_parts_stage : public stage {
     master_ = spawn([this](host_pointer self) -> msg::master_actor::behavior_type {
       parts_ = &self->state;
       self->state.trace.start(self, self->system(), 1, master_number, "master");
-      self->state.requests.start([this](const caf::error& error, const caf::actor_addr& whom, caf::string_view type) {
-        complaints_.push_back({error, whom, std::string(type.begin(), type.end())});
-      });
+      self->state.requests.start(
+          [this](const caf::error& error, const caf::actor_addr& receiver, caf::string_view type) {
+            complaints_.push_back({error, receiver, std::string(type.begin(), type.end())});
+          });
       return {[](const msg::join_server&) { return msg::joined{}; },
               [](const msg::join_trainer&) { return msg::joined{}; },
               [](const troupe::msg::run&) { return msg::run_result{}; },
@@ -138,7 +139,7 @@ class master_parts_stage : public stage {
 
   struct complaint {
     caf::error error;
-    caf::actor_addr whom;
+    caf::actor_addr receiver;
     std::string type;
   };
 

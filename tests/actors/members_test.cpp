@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "actors/collective/allreduce_group.hpp"
-#include "actors/trainer/job_trainer.hpp"
 #include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 

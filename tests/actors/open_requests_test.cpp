@@ -57,7 +57,7 @@ TEST_F(OpenRequests, WhatFollowsGoesOnWhenTheLastIsAnsweredInAnyOrder) {
   for (const std::size_t which : {1, 2}) answer(which, msg::actor_status{});
   EXPECT_EQ(done_, 0);
   ASSERT_EQ(parts_->requests.questions().size(), 1u);
-  EXPECT_EQ(parts_->requests.questions().begin()->second.whom, groups_[0].address());
+  EXPECT_EQ(parts_->requests.questions().begin()->second.receiver, groups_[0].address());
   answer(0, msg::actor_status{});
   EXPECT_EQ(done_, 1);
   EXPECT_TRUE(parts_->requests.none_open());
@@ -72,10 +72,10 @@ TEST_F(OpenRequests, AnErrorAndAnAnswerThatCannotBeAreToldAndNothingFollows) {
   EXPECT_EQ(done_, 0);
   ASSERT_EQ(complaints_.size(), 2u);
   EXPECT_EQ(complaints_[0].error, protocol::errc::not_finite);
-  EXPECT_EQ(complaints_[0].whom, groups_[0].address());
+  EXPECT_EQ(complaints_[0].receiver, groups_[0].address());
   EXPECT_EQ(complaints_[0].type, "troupe::actor_query");
   EXPECT_EQ(protocol::describe(complaints_[1].error), "nonsense");
-  EXPECT_EQ(complaints_[1].whom, groups_[1].address());
+  EXPECT_EQ(complaints_[1].receiver, groups_[1].address());
 }
 
 TEST_F(OpenRequests, ARunThatIsOverLooksAtNoAnswer) {

@@ -136,7 +136,7 @@ class trained {
       gradients.push_back(client.gradients(context, replica.grad_input(), replica.passed()));
       replica.backward_parameters(true,
                                   [&](std::uint32_t bucket) { shares[bucket].push_back(replica.share(bucket, 0)); });
-      EXPECT_FALSE(replica.judge(number));
+      EXPECT_FALSE(replica.check_finite(number));
     }
     for (std::uint32_t bucket = 0; bucket < shares.size(); ++bucket)
       for (auto& replica : replicas_) replica->take(bucket, mean(shares[bucket]));

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/trainer/job_trainer.hpp"
 #include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "tests/actors/stage.hpp"
 
 namespace troupe::actors {

@@ -106,7 +106,7 @@ class spread_tables {
   }
 
  private:
-  /// Returns the first table from `t` on of which server `s` has a shard; the number of tables if there is none.
+  /// Returns the first table from `t` on of which server `s` has a shard; the number of tables if no table follows.
   std::size_t next_on(std::size_t s, std::size_t t) const {
     while (t < tables_.size() && s >= tables_[t].size()) ++t;
     return t;

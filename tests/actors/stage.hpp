@@ -66,7 +66,7 @@ class staged_system {
   /// Handles all messages, in the order in which actors became ready.
   void run() { scheduler().run(); }
 
-  /// Handles a message of any ready actor; false if there is none.
+  /// Handles a message of any ready actor; false if no actor is ready.
   bool run_any(model::random_sequence& random) {
     auto& jobs = scheduler().jobs;
     if (!jobs.empty()) std::swap(jobs.front(), jobs[random.below(jobs.size())]);
@@ -82,10 +82,10 @@ class staged_system {
 
   /// Sends a request; its outcome is filled in while messages are handled.
   template <class T, class Handle, class Message>
-  std::shared_ptr<outcome<T>> ask(const Handle& whom, Message message, caf::timespan timeout = caf::infinite) {
+  std::shared_ptr<outcome<T>> ask(const Handle& receiver, Message message, caf::timespan timeout = caf::infinite) {
     auto result = std::make_shared<outcome<T>>();
-    spawn([result, whom, timeout, message = std::move(message)](caf::event_based_actor* self) mutable {
-      self->request(whom, timeout, std::move(message))
+    spawn([result, receiver, timeout, message = std::move(message)](caf::event_based_actor* self) mutable {
+      self->request(receiver, timeout, std::move(message))
           .then([result](T& answer) { result->value = std::move(answer); },
                 [result](const caf::error& error) { result->error = error; });
     });
@@ -94,10 +94,10 @@ class staged_system {
 
   /// Watches an actor; the reason is filled in when it has ended.
   template <class Handle>
-  std::shared_ptr<std::optional<caf::error>> watch(const Handle& whom) {
+  std::shared_ptr<std::optional<caf::error>> watch(const Handle& receiver) {
     auto reason = std::make_shared<std::optional<caf::error>>();
-    spawn([reason, whom](caf::event_based_actor* self) -> caf::behavior {
-      self->monitor(whom);
+    spawn([reason, receiver](caf::event_based_actor* self) -> caf::behavior {
+      self->monitor(receiver);
       self->set_down_handler([reason](const caf::down_msg& down) { *reason = down.reason; });
       return {[](int) {}};
     });

@@ -86,7 +86,7 @@ TEST_F(TableSetup, WeightsThatAServerCannotRestoreAreToldAndNothingFollows) {
   EXPECT_EQ(ready_, 0);
   ASSERT_EQ(complaints_.size(), 1u);
   EXPECT_EQ(complaints_[0].type, "troupe::restore_module");
-  EXPECT_EQ(complaints_[0].whom, servers_[0].address());
+  EXPECT_EQ(complaints_[0].receiver, servers_[0].address());
   EXPECT_NE(protocol::describe(complaints_[0].error).find("/nowhere"), std::string::npos)
       << protocol::describe(complaints_[0].error);
 }

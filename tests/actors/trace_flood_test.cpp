@@ -32,9 +32,9 @@ struct sink_state {
   }
 };
 
-caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected, const caf::actor& whom) {
+caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected, const caf::actor& receiver) {
   self->state.expected = expected;
-  self->state.done = [self, whom] { self->send(whom, true); };
+  self->state.done = [self, receiver] { self->send(receiver, true); };
   self->state.trace.start(self, self->system(), 1, 2, self->state.name);
   return {recorded<msg::stop>(self)};
 }

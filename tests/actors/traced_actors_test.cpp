@@ -9,11 +9,11 @@
 #include "actors/common/actor_name.hpp"
 #include "actors/common/actor_trace.hpp"
 #include "actors/common/traced_system.hpp"
-#include "trace/analysis/blocked.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "trace/record/recording.hpp"
 #include "trace/record/trace_file.hpp"
 

@@ -6,8 +6,8 @@
 #include <boost/json/array.hpp>
 #include <string>
 
-#include "trace/analysis/blocked.hpp"
 #include "tests/analysis/stuck_run.hpp"
+#include "trace/analysis/blocked.hpp"
 
 namespace troupe::analysis::blocked_calls_test {
 

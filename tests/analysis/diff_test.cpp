@@ -18,7 +18,7 @@ class run_of {
  public:
   using change = std::function<void(trace::made_message&, trace::content&)>;
 
-  /// `changes` may change any message before it is recorded, or drop it by sending it to `nobody`.
+  /// `changes` may change any message before it is recorded, or drop it by sending it to `nowhere`.
   explicit run_of(std::uint64_t steps, change changes = {}) : changes_(std::move(changes)) {
     std::array<std::uint64_t, 2> lookups{};
     for (std::uint16_t t : {0, 1}) lookups[t] = message(made.trainer(t), made.server(0), "lookup", 1, 0);
@@ -57,14 +57,14 @@ class run_of {
     held.parts = {{"tables[0].indices", "bytes", 96, 1, step, ""}, {"tables[0].grad", "float32", 12, 8, 77 + step, ""}};
     held.fields_digest = 5;
     if (changes_) changes_(m, held);
-    if (m.to == nobody) return trace::made_id(from, 1'000'000);
+    if (m.to == nowhere) return trace::made_id(from, 1'000'000);
     held.id = made.handled(m);
     held.actor = m.to;
     made.edit().contents.push_back(held);
     return held.id;
   }
 
-  static constexpr std::uint16_t nobody = 999;
+  static constexpr std::uint16_t nowhere = 999;
   trace::made_recording made{1, 2};
 
  private:
@@ -157,7 +157,7 @@ TEST(Diff, TheSenderOfTwoThatDifferIsAskedForTheFirst) {
 TEST(Diff, MissingAndExtraMessages) {
   run_of a(10);
   run_of b(10, [](trace::made_message& m, trace::content&) {
-    if (is(m, "gradient", 7, trainer0)) m.to = run_of::nobody;
+    if (is(m, "gradient", 7, trainer0)) m.to = run_of::nowhere;
   });
   EXPECT_EQ(first_line(a, b),
             "first difference: step 7, gradient of trainer 0 to server 0 (trainer 0 #14 in A): missing in B; all 40 "
@@ -321,7 +321,7 @@ TEST(Diff, ARunThatBrokeOffLacksMessages) {
 
 TEST(Diff, AFilteredRecordingLacksNothing) {
   run_of whole(5), part(5, [](trace::made_message&m, trace::content&) {
-    if (m.type == "lookup") m.to = run_of::nobody;
+    if (m.type == "lookup") m.to = run_of::nowhere;
   });
   part.made.edit().processes[0].dropped = 12;
   part.made.edit().processes[0].filtered = true;

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <vector>
 
-#include "trace/analysis/message_id.hpp"
 #include "tests/trace/made_recording.hpp"
+#include "trace/analysis/message_id.hpp"
 
 namespace troupe::analysis::message_list_test {
 namespace {

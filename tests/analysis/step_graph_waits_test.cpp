@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "trace/analysis/step_graph.hpp"
 #include "tests/analysis/path_parts.hpp"
 #include "tests/analysis/synchronous_run.hpp"
+#include "trace/analysis/step_graph.hpp"
 
 namespace troupe::analysis::step_graph_waits_test {
 namespace {

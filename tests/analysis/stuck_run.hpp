@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trace/analysis/blocked.hpp"
 #include "tests/trace/made_recording.hpp"
+#include "trace/analysis/blocked.hpp"
 
 namespace troupe::analysis {
 

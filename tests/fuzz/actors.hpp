@@ -37,9 +37,9 @@ class cast {
 
   /// Sends `message` from an actor that handles the answer.
   template <class Answer, class Handle, class Message>
-  void ask(const Handle& whom, Message message) {
-    spawn([whom, message = std::move(message)](caf::event_based_actor* self) mutable {
-      self->request(whom, caf::infinite, std::move(message))
+  void ask(const Handle& receiver, Message message) {
+    spawn([receiver, message = std::move(message)](caf::event_based_actor* self) mutable {
+      self->request(receiver, caf::infinite, std::move(message))
           .then([](const Answer&) {}, [](const caf::error& why) { protocol::describe(why); });
     });
   }

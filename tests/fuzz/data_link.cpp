@@ -5,15 +5,15 @@
 
 #include "cluster/nodes/data_link.hpp"
 
-#include "actors/common/actor_name.hpp"
 #include "actors/collective/allreduce_group.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/server/parameter_server.hpp"
+#include "cluster/links/bytes.hpp"
 #include "tests/fuzz/actors.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/scripted_link.hpp"
 #include "tests/fuzz/seed_messages.hpp"
 #include "tests/fuzz/target.hpp"
-#include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::data_link_target {
 

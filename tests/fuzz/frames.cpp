@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cluster/links/frame_reader.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/target.hpp"
-#include "cluster/links/frame_reader.hpp"
 
 namespace troupe::fuzz::frames_target {
 

@@ -9,9 +9,9 @@
 
 #include <algorithm>
 
+#include "cluster/links/bytes.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/target.hpp"
-#include "cluster/links/bytes.hpp"
 
 namespace troupe::fuzz::handshake_target {
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "base/digest.hpp"
-#include "tests/fuzz/input.hpp"
-#include "tests/fuzz/target.hpp"
 #include "cluster/links/bytes.hpp"
 #include "cluster/links/frame.hpp"
 #include "cluster/links/link.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz {
 

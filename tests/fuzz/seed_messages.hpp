@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/fuzz/target.hpp"
 #include "protocol/blob.hpp"
 #include "protocol/messages.hpp"
+#include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz {
 

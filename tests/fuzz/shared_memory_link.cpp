@@ -7,8 +7,8 @@
 #include "cluster/links/shared_memory_link.hpp"
 #include "base/digest.hpp"
 
-#include "tests/fuzz/scripted_link.hpp"
 #include "cluster/links/shared_memory.hpp"
+#include "tests/fuzz/scripted_link.hpp"
 
 namespace troupe::fuzz::shared_memory_link_target {
 

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include "tests/fuzz/target.hpp"
 #include "cluster/links/bytes.hpp"
+#include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz::tls_opening_target {
 

@@ -1,8 +1,8 @@
 // Users' filters, patterns and message names: each is accepted or refused at once.
 
+#include "tests/fuzz/target.hpp"
 #include "trace/analysis/causality.hpp"
 #include "trace/analysis/message_id.hpp"
-#include "tests/fuzz/target.hpp"
 #include "trace/record/filter.hpp"
 
 namespace troupe::fuzz::trace_filter_target {

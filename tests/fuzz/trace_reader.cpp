@@ -11,6 +11,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/target.hpp"
 #include "trace/analysis/blocked.hpp"
 #include "trace/analysis/check.hpp"
 #include "trace/analysis/critical_path.hpp"
@@ -18,8 +20,6 @@
 #include "trace/analysis/exports.hpp"
 #include "trace/analysis/summary.hpp"
 #include "trace/analysis/why.hpp"
-#include "tests/fuzz/input.hpp"
-#include "tests/fuzz/target.hpp"
 #include "trace/record/trace_file.hpp"
 
 namespace troupe::fuzz::trace_reader_target {

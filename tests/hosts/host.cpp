@@ -85,9 +85,9 @@ void host::ip(const std::string& lines) const {
     throw std::runtime_error(fmt::format("host {}: its network cannot be made; ip says why above", name_));
 }
 
-host::visit::visit(const host& whom) : home_network_(open_this(own_network)), home_name_(open_this(own_name)) {
-  check(::setns(whom.network_, CLONE_NEWNET), "setns");
-  check(::setns(whom.uts_, CLONE_NEWUTS), "setns");
+host::visit::visit(const host& receiver) : home_network_(open_this(own_network)), home_name_(open_this(own_name)) {
+  check(::setns(receiver.network_, CLONE_NEWNET), "setns");
+  check(::setns(receiver.uts_, CLONE_NEWUTS), "setns");
 }
 
 host::visit::~visit() {
@@ -111,12 +111,12 @@ three_hosts::three_hosts() {
                   "link set first up\n"
                   "route add default via 10.99.0.1 dev first metric 1\n",
                   b_lonely_address));
-  const auto connect = [this](const char* port, const host& whom, const char* address) {
+  const auto connect = [this](const char* port, const host& receiver, const char* address) {
     outside.ip(
         fmt::format("link add {0} type veth peer name {1} netns {2}\n"
                     "link set {0} master bridge up\n",
-                    port, device, whom.network_file()));
-    whom.ip(
+                    port, device, receiver.network_file()));
+    receiver.ip(
         fmt::format("address add {0}/24 dev {1}\n"
                     "link set {1} up\n",
                     address, device));
@@ -126,8 +126,8 @@ three_hosts::three_hosts() {
   connect("to-c", c, c_address);
 }
 
-void three_hosts::cut(const host& whom) const { whom.ip(fmt::format("link set {} down\n", device)); }
+void three_hosts::cut(const host& receiver) const { receiver.ip(fmt::format("link set {} down\n", device)); }
 
-void three_hosts::mend(const host& whom) const { whom.ip(fmt::format("link set {} up\n", device)); }
+void three_hosts::mend(const host& receiver) const { receiver.ip(fmt::format("link set {} up\n", device)); }
 
 }  // namespace troupe::hosts

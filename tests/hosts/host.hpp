@@ -35,7 +35,7 @@ class host {
   /// Keeps its thread on that host during its lifetime: processes, threads and sockets made meanwhile stay there.
   class visit {
    public:
-    explicit visit(const host& whom);
+    explicit visit(const host& receiver);
     ~visit();
     visit(const visit&) = delete;
     visit& operator=(const visit&) = delete;
@@ -56,10 +56,10 @@ class three_hosts {
  public:
   three_hosts();
 
-  /// Takes the interface of `whom` down: no error is reported, but its bytes are lost.
-  void cut(const host& whom) const;
+  /// Takes the interface of `receiver` down: no error is reported, but its bytes are lost.
+  void cut(const host& receiver) const;
   /// Brings it up again.
-  void mend(const host& whom) const;
+  void mend(const host& receiver) const;
 
   host outside{"switch"};
   host a{"a"};

@@ -26,7 +26,7 @@ const args endless = {"--data", "tutorial", "--epochs", "1000000000", "--servers
 /// Runs the job in one process and returns the digest of its weights.
 std::string digest_of_one_process(const args& job);
 
-/// Returns the first line of `text` that contains `part`; fails the test if there is none.
+/// Returns the first line of `text` that contains `part`; fails the test if no line does.
 std::string line_with(const std::string& text, const std::string& part);
 
 /// Starts the program on a host; null: on this machine.

@@ -65,13 +65,13 @@ class SurvivingHosts : public testing::Test {
   void lose_the_leader() { ASSERT_EQ(::kill(leader_of(run_->master().process()), SIGKILL), 0); }
 
   /// Cuts a host's network, and restores it once a process on the master's host has noticed.
-  void cut_for_a_while(const host& whom, const std::string& name) {
+  void cut_for_a_while(const host& receiver, const std::string& name) {
     const auto on_a = std::ranges::find(places_, &net_->a, &member_place::on) - places_.begin();
     end_to_end::program& member = run_->member(static_cast<std::size_t>(on_a));
     const std::size_t told = member.error().size();
-    net_->cut(whom);
+    net_->cut(receiver);
     EXPECT_TRUE(member.wait_for_error(fmt::format("(host {}, pid ", name), told)) << member.error();
-    net_->mend(whom);
+    net_->mend(receiver);
   }
 
   void wait_for_attempt(int number) {

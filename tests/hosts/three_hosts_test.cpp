@@ -57,12 +57,12 @@ class ThreeHostsTest : public testing::Test {
     return std::make_unique<relay>(address, target);
   }
 
-  /// Returns what all processes report when `whom` is cut off while the run of `join_from_everywhere` trains.
-  spread_run::failure cut_in_mid_run(const host& whom) {
+  /// Returns what all processes report when `receiver` is cut off while the run of `join_from_everywhere` trains.
+  spread_run::failure cut_in_mid_run(const host& receiver) {
     const auto run = lead(endless, soon);
     join_from_everywhere(*run);
     run->wait_until_it_trains();
-    net->cut(whom);
+    net->cut(receiver);
     return run->finish_failed();
   }
 

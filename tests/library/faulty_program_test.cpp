@@ -7,9 +7,9 @@
 #include <regex>
 #include <string>
 
-#include "trace/analysis/blocked.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "trace/record/recording.hpp"
 
 namespace troupe::faulty_program_test {

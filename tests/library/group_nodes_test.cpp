@@ -273,9 +273,9 @@ TEST_F(GroupOnTwoNodes, ForgetsWhatWasSentWhenTheRunIsToStop) {
 
 /// Sends a message that no trainer sends; returns how the actor ended.
 template <class Message>
-std::string end_by(actors::staged_system& where, const msg::trainer_actor& whom, Message message) {
-  const auto end = where.watch(whom);
-  caf::anon_send(caf::actor_cast<msg::peer_actor>(whom), std::move(message));
+std::string end_by(actors::staged_system& where, const msg::trainer_actor& receiver, Message message) {
+  const auto end = where.watch(receiver);
+  caf::anon_send(caf::actor_cast<msg::peer_actor>(receiver), std::move(message));
   where.run();
   return *end ? protocol::describe(**end) : "it continues";
 }

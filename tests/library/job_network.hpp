@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "model/job.hpp"
 #include "model/random.hpp"
 #include "nn/layer_spec.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/model/made_images.hpp"
 #include "troupe/troupe.hpp"

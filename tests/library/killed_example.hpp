@@ -15,7 +15,7 @@
 
 namespace troupe::test {
 
-/// Returns the newest checkpoint's file in a folder; empty if there is none.
+/// Returns the newest checkpoint's file in a folder; empty without checkpoints.
 inline std::string newest_in(const std::filesystem::path& folder) {
   std::string newest;
   std::error_code none;

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "model/job.hpp"
 #include "nn/own_data.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 
 namespace troupe::own_data_faults_test {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "actors/common/device_advice.hpp"
+#include "cluster/nodes/run_job.hpp"
 #include "model/adult.hpp"
 #include "model/checkpoint/manifest.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
 #include "model/random.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 

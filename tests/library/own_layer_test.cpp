@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "model/job.hpp"
 #include "nn/layer_spec.hpp"
 #include "nn/own_layer.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 
 namespace troupe::own_layer_test {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "model/job.hpp"
 #include "model/loss.hpp"
 #include "nn/own_loss.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 
 namespace troupe::own_loss_test {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "model/job.hpp"
 #include "nn/own_metric.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/library/error_of.hpp"
 
 namespace troupe::own_metric_test {

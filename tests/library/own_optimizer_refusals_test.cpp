@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "actors/common/device_advice.hpp"
-#include "model/job.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "model/job.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/kernels/needs_device.hpp"
 #include "tests/library/error_of.hpp"

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/job.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "tests/library/own_optimizers.hpp"
 #include "tests/model/parsed_job.hpp"

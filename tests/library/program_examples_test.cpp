@@ -9,8 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include "model/job.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "model/job.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/library/example_output.hpp"
 #include "tests/library/killed_example.hpp"

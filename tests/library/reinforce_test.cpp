@@ -211,7 +211,8 @@ constexpr std::size_t environments = 5;
 
 /// Plays two iterations for all observers, whose calls of step t arrive in the `t + shift`th permutation; then reads
 /// the weights.
-task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t shift, std::vector<float>* weights) {
+task<> play_in_turns(trainer, remote_module<reinforce::agent> receiver, std::size_t shift,
+                     std::vector<float>* weights) {
   std::size_t t = shift;
   for (std::uint64_t iteration = 0; iteration < 2; ++iteration) {
     std::vector<cart_pole> all;
@@ -229,7 +230,7 @@ task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t 
       for (const std::uint32_t rank : order) {
         if (ended[rank]) continue;
         if (running[rank].empty()) {
-          ends.push_back(whom.call(&reinforce::agent::end_iteration, rank, rewards[rank]));
+          ends.push_back(receiver.call(&reinforce::agent::end_iteration, rank, rewards[rank]));
           ended[rank] = true;
           continue;
         }
@@ -238,7 +239,7 @@ task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t 
           for (std::size_t k = 0; k < cart_pole::features; ++k)
             states.as<float>()[i * cart_pole::features + k] =
                 static_cast<float>(all[rank * environments + running[rank][i]].now()[k]);
-        coming[rank] = whom.call(&reinforce::agent::act, rank, rewards[rank], running[rank], states);
+        coming[rank] = receiver.call(&reinforce::agent::act, rank, rewards[rank], running[rank], states);
       }
       for (std::uint32_t rank = 0; rank < observers; ++rank) {
         if (ended[rank]) continue;
@@ -251,7 +252,7 @@ task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t 
     }
     for (auto& one : ends) co_await std::move(one);
   }
-  const auto state = co_await whom.state_dict();
+  const auto state = co_await receiver.state_dict();
   const auto numbers = state[0].second.as<float>();
   weights->assign(numbers.begin(), numbers.end());
 }
@@ -260,9 +261,9 @@ task<> play_in_turns(trainer, remote_module<reinforce::agent> whom, std::size_t 
 template <class Function, class... More>
 void run_with_agent(Function function, More... more) {
   test::made_cluster cluster;
-  const auto whom =
+  const auto receiver =
       cluster.server(0).make<reinforce::agent>({.seed = 1, .observers = observers, .environments = environments});
-  cluster.run(1, function, whom, more...);
+  cluster.run(1, function, receiver, more...);
 }
 
 TEST(Reinforce, CallsInAnyOrderGiveTheSameWeights) {
@@ -277,21 +278,21 @@ TEST(Reinforce, CallsInAnyOrderGiveTheSameWeights) {
   }
 }
 
-task<> call_wrongly(trainer, remote_module<reinforce::agent> whom, std::vector<std::string>* errors) {
+task<> call_wrongly(trainer, remote_module<reinforce::agent> receiver, std::vector<std::string>* errors) {
   tensor one(shape(1, cart_pole::features)), wide(shape(1, 5)), of_double(shape(1, cart_pole::features), dtype::f64);
   for (const auto& numbers : {one, wide}) std::ranges::fill(numbers.as<float>(), 0.0F);
   std::ranges::fill(of_double.as<double>(), 0.0);
   std::vector<future<tensor>> calls;
   const std::vector<double> none, reward = {1};
   const std::vector<std::int64_t> first = {0}, fifth = {5}, negative = {-1};
-  calls.push_back(whom.call(&reinforce::agent::act, 3, none, first, one));
-  calls.push_back(whom.call(&reinforce::agent::act, 0, none, first, wide));
-  calls.push_back(whom.call(&reinforce::agent::act, 0, none, first, of_double));
-  calls.push_back(whom.call(&reinforce::agent::act, 0, none, fifth, one));
-  calls.push_back(whom.call(&reinforce::agent::act, 0, none, negative, one));
-  calls.push_back(whom.call(&reinforce::agent::act, 0, reward, first, one));
-  const auto waits = whom.call(&reinforce::agent::act, 0, none, first, one);
-  calls.push_back(whom.call(&reinforce::agent::act, 0, none, first, one));
+  calls.push_back(receiver.call(&reinforce::agent::act, 3, none, first, one));
+  calls.push_back(receiver.call(&reinforce::agent::act, 0, none, first, wide));
+  calls.push_back(receiver.call(&reinforce::agent::act, 0, none, first, of_double));
+  calls.push_back(receiver.call(&reinforce::agent::act, 0, none, fifth, one));
+  calls.push_back(receiver.call(&reinforce::agent::act, 0, none, negative, one));
+  calls.push_back(receiver.call(&reinforce::agent::act, 0, reward, first, one));
+  const auto waits = receiver.call(&reinforce::agent::act, 0, none, first, one);
+  calls.push_back(receiver.call(&reinforce::agent::act, 0, none, first, one));
   for (auto& call : calls) try {
       co_await std::move(call);
     } catch (const error& e) {

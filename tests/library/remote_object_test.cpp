@@ -223,7 +223,7 @@ TEST(RemoteObjectErrors, NameCalleeMethodAndTimeOfADeadline) {
 task<> drop(trainer, remote_module<counter> one) {
   { auto forgotten = one.call(&counter::add, 1); }
   {
-    const auto ask = [](remote_module<counter> whom) -> task<> { co_await whom.call(&counter::wait_for_ever); };
+    const auto ask = [](remote_module<counter> receiver) -> task<> { co_await receiver.call(&counter::wait_for_ever); };
     running_task dropped(ask(one), [](const std::exception_ptr&) { ADD_FAILURE() << "it was dropped"; });
   }
   EXPECT_EQ(co_await one.call(&counter::value), 12);

@@ -1,5 +1,5 @@
-// The language model of apps/examples/rnn.cpp: its losses compared with a PyTorch run in float64, its final loss with the
-// entropy of its grammar, and its state, which must be the same after a killed run.
+// The language model of apps/examples/rnn.cpp: its losses compared with a PyTorch run in float64, its final loss with
+// the entropy of its grammar, and its state, which must be the same after a killed run.
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/job.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "model/job.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "troupe/troupe.hpp"
 

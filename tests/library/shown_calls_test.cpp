@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "trace/analysis/blocked.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/library/error_of.hpp"
 #include "tests/library/run_trainers.hpp"
 #include "tests/trace/temporary_folder.hpp"
+#include "trace/analysis/blocked.hpp"
 #include "trace/record/recording.hpp"
 #include "troupe/troupe.hpp"
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/expect_finds.hpp"
 #include "tests/library/made_cluster.hpp"
 #include "tests/library/run_trainers.hpp"

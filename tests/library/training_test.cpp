@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "model/job.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "model/job.hpp"
 #include "tests/library/arguments.hpp"
 #include "tests/library/error_of.hpp"
 #include "tests/library/made_cluster.hpp"

@@ -111,7 +111,7 @@ class raw_server {
 
   const endpoint& address() const { return where_; }
 
-  /// Accepts a waiting connection; returns false if there is none.
+  /// Accepts a waiting connection; returns false if no connection waits.
   bool accept(raw_socket& into) const {
     const int found = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
     if (found >= 0) into = raw_socket(found);

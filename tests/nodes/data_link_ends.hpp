@@ -158,12 +158,12 @@ class DataLink : public testing::Test {
   }
 
   /// Returns the error that answers a request.
-  caf::error failure_of(const msg::parameter_server_actor& whom, std::uint64_t step) {
-    return failure_of(whom, ask_rows(step));
+  caf::error failure_of(const msg::parameter_server_actor& receiver, std::uint64_t step) {
+    return failure_of(receiver, ask_rows(step));
   }
-  caf::error failure_of(const msg::parameter_server_actor& whom, const msg::lookup& question) {
+  caf::error failure_of(const msg::parameter_server_actor& receiver, const msg::lookup& question) {
     caf::error found;
-    self_->request(whom, timeout, question)
+    self_->request(receiver, timeout, question)
         .receive([](const msg::rows&) { ADD_FAILURE() << "an answer"; },
                  [&](const caf::error& error) { found = error; });
     return found;

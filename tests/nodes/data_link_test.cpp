@@ -13,10 +13,10 @@ namespace troupe::nodes::data_link_test {
 namespace {
 
 TEST_F(DataLink, ALookupIsAnsweredThroughIt) {
-  const auto whom = link_to({five_rows, nullptr});
+  const auto receiver = link_to({five_rows, nullptr});
   for (std::uint64_t step = 1; step <= 3; ++step) {
     msg::rows found;
-    self_->request(whom, timeout, ask_rows(step))
+    self_->request(receiver, timeout, ask_rows(step))
         .receive([&](msg::rows& answer) { found = std::move(answer); },
                  [](const caf::error& error) { FAIL() << protocol::describe(error); });
     EXPECT_EQ(found.head.step, step);
@@ -32,14 +32,14 @@ TEST_F(DataLink, ALookupIsAnsweredThroughIt) {
 TEST_F(DataLink, AGradientTravelsWithoutTheBagsOfItsLookup) {
   message_bytes_max_ = 3000;
   std::promise<msg::gradient> arrived;
-  const auto whom = link_to({five_rows, [&](msg::gradient& sent) { arrived.set_value(std::move(sent)); }});
+  const auto receiver = link_to({five_rows, [&](msg::gradient& sent) { arrived.set_value(std::move(sent)); }});
   msg::lookup question = ask_rows(12);
   question.tables[0].indices = msg::blob::own(std::vector<std::int64_t>(300, 7));
-  self_->request(whom, timeout, question)
+  self_->request(receiver, timeout, question)
       .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
   msg::gradient sent = some_gradient(12, 1200);
   sent.tables[0].indices = question.tables[0].indices;
-  self_->send(whom, sent);
+  self_->send(receiver, sent);
   auto found = arrived.get_future();
   ASSERT_EQ(found.wait_for(timeout), std::future_status::ready);
   const msg::bag_gradient there = found.get().tables[0];
@@ -52,10 +52,10 @@ TEST_F(DataLink, NumbersTravelWithoutZeroBytes) {
   message_bytes_max_ = 1000;
   narrows_ = true;
   std::promise<msg::gradient> arrived;
-  const auto whom = link_to({five_rows, [&](msg::gradient& sent) { arrived.set_value(std::move(sent)); }});
+  const auto receiver = link_to({five_rows, [&](msg::gradient& sent) { arrived.set_value(std::move(sent)); }});
   msg::gradient sent = some_gradient(12, 8);
   sent.tables[0].indices = msg::blob::own(std::vector<std::int64_t>(300, 65'535));
-  self_->send(whom, sent);
+  self_->send(receiver, sent);
   auto found = arrived.get_future();
   ASSERT_EQ(found.wait_for(timeout), std::future_status::ready);
   EXPECT_EQ(found.get().tables[0].indices, sent.tables[0].indices);
@@ -66,15 +66,15 @@ TEST_F(DataLink, WhoHasKeptItsThreadForLongIsRunElsewhere) {
   std::thread::id links_thread;
   on_thread([&] { links_thread = std::this_thread::get_id(); });
   std::atomic<std::thread::id> ran_on;
-  const auto whom = link_to({[&](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
-                               ran_on = std::this_thread::get_id();
-                               if (ran_on.load() == links_thread)
-                                 std::this_thread::sleep_for(std::chrono::milliseconds(200));
-                               return five_rows(self, asked);
-                             },
-                             nullptr});
+  const auto receiver = link_to({[&](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
+                                   ran_on = std::this_thread::get_id();
+                                   if (ran_on.load() == links_thread)
+                                     std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                                   return five_rows(self, asked);
+                                 },
+                                 nullptr});
   auto thread_of_lookup = [&, step = std::uint64_t{0}]() mutable {
-    self_->request(whom, timeout, ask_rows(++step))
+    self_->request(receiver, timeout, ask_rows(++step))
         .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
     return ran_on.load();
   };
@@ -91,45 +91,45 @@ TEST_F(DataLink, AnActorThatRunsUsersCodeIsNeverRunOnItsThread) {
   std::thread::id links_thread;
   on_thread([&] { links_thread = std::this_thread::get_id(); });
   std::atomic<std::uint64_t> on_links_thread = 0;
-  const auto whom = link_to({[&](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
-                               actors::leave_to_workers(self);
-                               if (std::this_thread::get_id() == links_thread) ++on_links_thread;
-                               return five_rows(self, asked);
-                             },
-                             nullptr});
+  const auto receiver = link_to({[&](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
+                                   actors::leave_to_workers(self);
+                                   if (std::this_thread::get_id() == links_thread) ++on_links_thread;
+                                   return five_rows(self, asked);
+                                 },
+                                 nullptr});
   constexpr std::uint64_t many = 300;
   for (std::uint64_t step = 1; step <= many; ++step)
-    self_->request(whom, timeout, ask_rows(step))
+    self_->request(receiver, timeout, ask_rows(step))
         .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
   EXPECT_EQ(on_links_thread, 0u);
 }
 
 TEST_F(DataLink, ARefusalComesBackWithItsWords) {
-  const auto whom = link_to({[](msg::parameter_server_actor::pointer, msg::lookup&) -> caf::result<msg::rows> {
-                               return protocol::make_failure(protocol::errc::bad_index, "index 7 of table 2");
-                             },
-                             nullptr});
-  const caf::error error = failure_of(whom, 1);
+  const auto receiver = link_to({[](msg::parameter_server_actor::pointer, msg::lookup&) -> caf::result<msg::rows> {
+                                   return protocol::make_failure(protocol::errc::bad_index, "index 7 of table 2");
+                                 },
+                                 nullptr});
+  const caf::error error = failure_of(receiver, 1);
   EXPECT_EQ(error, protocol::errc::bad_index);
   EXPECT_EQ(protocol::describe(error), "index 7 of table 2");
 }
 
 TEST_F(DataLink, WhatNoDataLinkCarriesIsRefusedHere) {
-  const auto whom = link_to({five_rows, nullptr});
+  const auto receiver = link_to({five_rows, nullptr});
   caf::error found;
-  self_->request(whom, timeout, msg::parameters{})
+  self_->request(receiver, timeout, msg::parameters{})
       .receive([](const msg::parameter_list&) { ADD_FAILURE() << "an answer"; },
                [&](const caf::error& error) { found = error; });
   EXPECT_EQ(found, protocol::errc::bad_input);
 }
 
 TEST_F(DataLink, ARequestThatStaysUnansweredFailsNamingWhoWhatAndWhen) {
-  const auto whom = link_to({never(), nullptr});
-  const auto asked = self_->request(whom, caf::infinite, ask_rows(12));
+  const auto receiver = link_to({never(), nullptr});
+  const auto asked = self_->request(receiver, caf::infinite, ask_rows(12));
   (void)asked;
   here_->expire(data_link::clock::now());
   caf::error found;
-  auto answer = self_->request(whom, caf::infinite, ask_rows(13));
+  auto answer = self_->request(receiver, caf::infinite, ask_rows(13));
   here_->expire(data_link::clock::now() + std::chrono::seconds(8));
   answer.receive([](const msg::rows&) { ADD_FAILURE() << "an answer"; },
                  [&](const caf::error& error) { found = error; });
@@ -139,9 +139,9 @@ TEST_F(DataLink, ARequestThatStaysUnansweredFailsNamingWhoWhatAndWhen) {
 }
 
 TEST_F(DataLink, ARequestOfNoStepFailsWithoutNamingOne) {
-  const auto whom = link_to({never(), nullptr});
+  const auto receiver = link_to({never(), nullptr});
   caf::error found;
-  auto answer = self_->request(whom, caf::infinite, ask_rows(0));
+  auto answer = self_->request(receiver, caf::infinite, ask_rows(0));
   here_->expire(data_link::clock::now() + std::chrono::seconds(8));
   answer.receive([](const msg::rows&) { ADD_FAILURE() << "an answer"; },
                  [&](const caf::error& error) { found = error; });
@@ -150,12 +150,12 @@ TEST_F(DataLink, ARequestOfNoStepFailsWithoutNamingOne) {
 
 TEST_F(DataLink, RequestsThatWaitFailWhenTheLinkIsLost) {
   std::promise<void> came;
-  const auto whom = link_to({[&, leave = never()](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
-                               came.set_value();
-                               return leave(self, asked);
-                             },
-                             nullptr});
-  auto answer = self_->request(whom, caf::infinite, ask_rows(12));
+  const auto receiver = link_to({[&, leave = never()](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
+                                   came.set_value();
+                                   return leave(self, asked);
+                                 },
+                                 nullptr});
+  auto answer = self_->request(receiver, caf::infinite, ask_rows(12));
   came.get_future().get();
   there_->close();
   EXPECT_EQ(word_of_loss(), "it has ended");
@@ -164,15 +164,15 @@ TEST_F(DataLink, RequestsThatWaitFailWhenTheLinkIsLost) {
                  [&](const caf::error& error) { found = error; });
   EXPECT_EQ(found, protocol::errc::peer_failed);
   EXPECT_EQ(protocol::describe(found), "server 0 is gone: it has ended; lookup of step 12 is unanswered");
-  EXPECT_EQ(protocol::describe(failure_of(whom, 13)),
+  EXPECT_EQ(protocol::describe(failure_of(receiver, 13)),
             "server 0 is gone: it has ended; lookup of step 13 cannot be asked");
 }
 
 TEST_F(DataLink, AnActorOfALinkThatWasLetGoIsGone) {
-  const auto whom = link_to({five_rows, nullptr});
+  const auto receiver = link_to({five_rows, nullptr});
   here_->close();
   here_.reset();
-  EXPECT_NE(protocol::describe(failure_of(whom, 1)), "");
+  EXPECT_NE(protocol::describe(failure_of(receiver, 1)), "");
 }
 
 // The receiver handles nothing until it is released; until then at most one window is in flight.
@@ -184,16 +184,16 @@ TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
   auto allowed = proceed.get_future().share();
   std::promise<void> all_came;
   std::vector<std::uint64_t> steps;
-  const auto whom = link_to({five_rows,
-                             [&](msg::gradient& one) {
-                               allowed.wait();
-                               if (one.head.step == 0) return;  // sent by the test to keep the actor busy
-                               steps.push_back(one.head.step);
-                               if (steps.size() == count) all_came.set_value();
-                             }},
-                            window);
+  const auto receiver = link_to({five_rows,
+                                 [&](msg::gradient& one) {
+                                   allowed.wait();
+                                   if (one.head.step == 0) return;  // sent by the test to keep the actor busy
+                                   steps.push_back(one.head.step);
+                                   if (steps.size() == count) all_came.set_value();
+                                 }},
+                                window);
   caf::anon_send(actor_there_, some_gradient(0, 4));
-  for (std::uint64_t step = 1; step <= count; ++step) caf::anon_send(whom, some_gradient(step, each));
+  for (std::uint64_t step = 1; step <= count; ++step) caf::anon_send(receiver, some_gradient(step, each));
   // A frame is slightly longer than its numbers.
   EXPECT_EQ(here_->waiting_for_credit(), count - window / each + 1);
   proceed.set_value();
@@ -204,9 +204,9 @@ TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
 
 TEST_F(DataLink, AMessageLongerThanTheWindowGoesAllTheSame) {
   std::promise<std::size_t> came;
-  const auto whom =
+  const auto receiver =
       link_to({five_rows, [&](msg::gradient& one) { came.set_value(one.tables[0].grad.bytes.size()); }}, 1024);
-  caf::anon_send(whom, some_gradient(1, 1 << 20));
+  caf::anon_send(receiver, some_gradient(1, 1 << 20));
   auto size = came.get_future();
   ASSERT_EQ(size.wait_for(timeout), std::future_status::ready);
   EXPECT_EQ(size.get(), std::size_t{1} << 20);
@@ -223,11 +223,11 @@ void expect_too_long(const caf::error& error, const std::string& what) {
 
 TEST_F(DataLink, ARequestThatIsTooLongIsRefusedAndTheLinkGoesOn) {
   message_bytes_max_ = 1000;
-  const auto whom = link_to({five_rows, nullptr});
+  const auto receiver = link_to({five_rows, nullptr});
   msg::lookup many = ask_rows(12);
   many.tables[0].indices = msg::blob::own(std::vector<std::int64_t>(200));
-  expect_too_long(failure_of(whom, many), "lookup of step 12 for server 0");
-  self_->request(whom, timeout, ask_rows(13))
+  expect_too_long(failure_of(receiver, many), "lookup of step 12 for server 0");
+  self_->request(receiver, timeout, ask_rows(13))
       .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
 }
 
@@ -236,17 +236,17 @@ TEST_F(DataLink, AnAnswerThatIsTooLongFailsAtWhoAsked) {
   const auto many_rows = [](msg::parameter_server_actor::pointer, msg::lookup& asked) -> caf::result<msg::rows> {
     return msg::rows{asked.head, {msg::tensor::own(500, 1, std::vector<float>(500))}, 0};
   };
-  const auto whom = link_to({many_rows, nullptr});
-  expect_too_long(failure_of(whom, 12), "rows of step 12 for trainer 1");
-  expect_too_long(failure_of(whom, 13), "rows of step 13 for trainer 1");
+  const auto receiver = link_to({many_rows, nullptr});
+  expect_too_long(failure_of(receiver, 12), "rows of step 12 for trainer 1");
+  expect_too_long(failure_of(receiver, 13), "rows of step 13 for trainer 1");
 }
 
 // A gradient has no answer that could carry the error.
 TEST_F(DataLink, WhoSendsWhatIsTooLongEndsWithTheReason) {
   message_bytes_max_ = 1000;
-  const auto whom = link_to({five_rows, [](msg::gradient&) { ADD_FAILURE() << "it came"; }});
-  const auto sender = system_.spawn([whom](caf::event_based_actor* self) -> caf::behavior {
-    self->send(whom, some_gradient(12, 4000));
+  const auto receiver = link_to({five_rows, [](msg::gradient&) { ADD_FAILURE() << "it came"; }});
+  const auto sender = system_.spawn([receiver](caf::event_based_actor* self) -> caf::behavior {
+    self->send(receiver, some_gradient(12, 4000));
     return {[](int) {}};
   });
   self_->monitor(sender);

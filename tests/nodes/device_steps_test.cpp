@@ -10,8 +10,8 @@
 
 #include "actors/common/faults.hpp"
 #include "actors/trainer/non_finite_watch.hpp"
-#include "kernels/devices.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "kernels/devices.hpp"
 #include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/needs_device.hpp"
 #include "tests/value_of.hpp"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "actors/common/faults.hpp"
-#include "model/checkpoint/resume.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "model/checkpoint/resume.hpp"
 #include "tests/emulated_cuda/counts.hpp"
 #include "tests/kernels/needs_device.hpp"
 #include "tests/model/temporary_file.hpp"

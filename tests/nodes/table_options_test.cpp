@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "cluster/nodes/run_job.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "model/job.hpp"
-#include "cluster/nodes/run_job.hpp"
 #include "tests/model/temporary_file.hpp"
 #include "tests/value_of.hpp"
 

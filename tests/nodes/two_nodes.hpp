@@ -50,8 +50,8 @@ class TwoNodes : public testing::Test {
 
   /// Returns whether the actor is in the other process.
   template <class Handle>
-  bool is_there(const Handle& whom) {
-    return whom.node() == there_.system().node();
+  bool is_there(const Handle& receiver) {
+    return receiver.node() == there_.system().node();
   }
 
   /// Handles all messages of both in order, or the next `most`; returns how many.
@@ -80,9 +80,9 @@ class TwoNodes : public testing::Test {
 
   /// Returns the other process's handle of an actor.
   template <class Handle>
-  Handle across(const Handle& whom) {
-    const auto guest = caf::actor_cast<caf::actor>(whom);
-    if (!is_there(whom)) {
+  Handle across(const Handle& receiver) {
+    const auto guest = caf::actor_cast<caf::actor>(receiver);
+    if (!is_there(receiver)) {
       caf::anon_send(porter_, guest);
       run();
       return caf::actor_cast<Handle>(std::exchange(guest_, nullptr));

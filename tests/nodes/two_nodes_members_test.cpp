@@ -6,9 +6,9 @@
 
 #include <array>
 
-#include "actors/trainer/job_trainer.hpp"
 #include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "cluster/nodes/data_plane.hpp"
 #include "cluster/nodes/node_actor.hpp"
 #include "tests/nodes/two_nodes.hpp"

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "actors/collective/allreduce_group.hpp"
-#include "actors/trainer/job_trainer.hpp"
 #include "actors/master/master.hpp"
 #include "actors/server/parameter_server.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "model/exact_sum.hpp"
 #include "tests/nodes/two_nodes.hpp"
 

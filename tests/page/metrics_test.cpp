@@ -7,10 +7,10 @@
 #include <set>
 #include <sstream>
 
-#include "trace/analysis/overview.hpp"
 #include "tests/page/made_run.hpp"
 #include "tests/page/made_source.hpp"
 #include "tests/trace/made_recording.hpp"
+#include "trace/analysis/overview.hpp"
 
 namespace troupe::page::metrics_test {
 namespace {

@@ -77,28 +77,28 @@ class event_loop {
     return least + sim_duration(static_cast<std::int64_t>(random_.below((spread >> shift) + 1)));
   }
 
-  /// Schedules `what` for `whom`: postponed while it is stopped, dropped once it is dead. Null: no process.
-  void at(sim_time when, event_owner* whom, event_tag tag, std::function<void()> what) {
-    queue_.push({when, next_++, whom, tag, std::move(what)});
+  /// Schedules `what` for `receiver`: postponed while it is stopped, dropped once it is dead. Null: no process.
+  void at(sim_time when, event_owner* receiver, event_tag tag, std::function<void()> what) {
+    queue_.push({when, next_++, receiver, tag, std::move(what)});
   }
-  void after(sim_duration time, event_owner* whom, event_tag tag, std::function<void()> what) {
-    at(now() + time, whom, tag, std::move(what));
+  void after(sim_duration time, event_owner* receiver, event_tag tag, std::function<void()> what) {
+    at(now() + time, receiver, tag, std::move(what));
   }
 
-  void kill(event_owner& whom) {
-    whom.state_ = event_owner::state::dead;
-    whom.put_off_.clear();
+  void kill(event_owner& receiver) {
+    receiver.state_ = event_owner::state::dead;
+    receiver.put_off_.clear();
   }
-  void stop(event_owner& whom) { whom.state_ = event_owner::state::stopped; }
-  void wake(event_owner& whom) {
-    TROUPE_ASSERT(whom.is_stopped());
-    whom.state_ = event_owner::state::running;
+  void stop(event_owner& receiver) { receiver.state_ = event_owner::state::stopped; }
+  void wake(event_owner& receiver) {
+    TROUPE_ASSERT(receiver.is_stopped());
+    receiver.state_ = event_owner::state::running;
     // What the process was about to do may happen before it hears, bit by bit, of what happened meanwhile.
     constexpr std::chrono::microseconds most{200};
     sim_time when = now();
-    for (auto& [tag, what] : std::exchange(whom.put_off_, {})) {
+    for (auto& [tag, what] : std::exchange(receiver.put_off_, {})) {
       if (tag != event_tag::turn) when += draw(sim_duration(0), most);
-      at(tag == event_tag::turn ? now() : when, &whom, tag, std::move(what));
+      at(tag == event_tag::turn ? now() : when, &receiver, tag, std::move(what));
     }
   }
 
@@ -108,26 +108,26 @@ class event_loop {
     event next = std::move(const_cast<event&>(queue_.top()));
     queue_.pop();
     clock_.advance_to(next.when);
-    if (next.whom != nullptr && next.whom->is_dead()) return true;
-    if (next.whom != nullptr && next.whom->is_stopped()) {
-      next.whom->put_off_.emplace_back(next.tag, std::move(next.what));
+    if (next.receiver != nullptr && next.receiver->is_dead()) return true;
+    if (next.receiver != nullptr && next.receiver->is_stopped()) {
+      next.receiver->put_off_.emplace_back(next.tag, std::move(next.what));
       return true;
     }
     ++steps_;
-    note(static_cast<std::uint64_t>(next.tag) + (next.whom != nullptr ? 1000 * (next.whom->number() + 1) : 0));
-    if (next.whom == nullptr) {
+    note(static_cast<std::uint64_t>(next.tag) + (next.receiver != nullptr ? 1000 * (next.receiver->number() + 1) : 0));
+    if (next.receiver == nullptr) {
       next.what();
     } else {
-      as(*next.whom, next.what);
+      as(*next.receiver, next.what);
     }
     return true;
   }
 
   /// Calls `what` on behalf of a process.
-  static void as(event_owner& whom, const std::function<void()>& what) {
-    whom.enter();
+  static void as(event_owner& receiver, const std::function<void()>& what) {
+    receiver.enter();
     what();
-    whom.leave();
+    receiver.leave();
   }
 
   void note(std::uint64_t what) {
@@ -139,7 +139,7 @@ class event_loop {
   struct event {
     sim_time when;
     std::uint64_t number;
-    event_owner* whom;
+    event_owner* receiver;
     event_tag tag;
     std::function<void()> what;
 

@@ -130,12 +130,12 @@ void sim_control::take_message(caf::binary_deserializer& source) {
   }
 }
 
-/// The other process now has a proxy of `whom`, and gets a message when that ends.
-void sim_control::watch(caf::actor_id whom) {
-  const auto target = system_.registry().get(whom);
-  if (!target) return announce_end(whom, caf::make_error(caf::exit_reason::unknown));
-  target->get()->attach_functor([me = weak_from_this(), whom](const caf::error& why) {
-    if (const auto self = me.lock(); self && !self->is_over_) self->announce_end(whom, why);
+/// The other process now has a proxy of `receiver`, and gets a message when that ends.
+void sim_control::watch(caf::actor_id receiver) {
+  const auto target = system_.registry().get(receiver);
+  if (!target) return announce_end(receiver, caf::make_error(caf::exit_reason::unknown));
+  target->get()->attach_functor([me = weak_from_this(), receiver](const caf::error& why) {
+    if (const auto self = me.lock(); self && !self->is_over_) self->announce_end(receiver, why);
   });
 }
 

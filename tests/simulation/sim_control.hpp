@@ -44,7 +44,7 @@ class sim_control final : public std::enable_shared_from_this<sim_control>, caf:
   void send(std::uint8_t kind, caf::byte_buffer bytes);
   void received(const links::received_frame& frame);
   void take_message(caf::binary_deserializer& source);
-  void watch(caf::actor_id whom);
+  void watch(caf::actor_id receiver);
   void ended();
 
   caf::actor_system& system_;

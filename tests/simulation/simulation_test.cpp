@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "model/checkpoint/resume.hpp"
 #include "cluster/nodes/run_job.hpp"
+#include "model/checkpoint/resume.hpp"
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/simulation/trial.hpp"
 

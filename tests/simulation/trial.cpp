@@ -98,9 +98,9 @@ std::string difference(const reported_run& reference, const reported_run& told) 
   return {};
 }
 
-trial try_scenario(const references& known, const scenario& what, bool tells) {
+trial try_scenario(const references& known, const scenario& what, bool is_logged) {
   const seed_in_hand noted(what.seed);
-  world one(what, tells);
+  world one(what, is_logged);
   trial made{.problem = {}, .run = one.run()};
   made.problem = made.run.told ? difference(known.of(job_of(what.seed)), *made.run.told) : made.run.problem;
   return made;

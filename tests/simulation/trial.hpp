@@ -36,7 +36,7 @@ struct trial {
 };
 
 /// Tries a scenario.
-trial try_scenario(const references& known, const scenario& what, bool tells = false);
+trial try_scenario(const references& known, const scenario& what, bool is_logged = false);
 
 /// The scenario of a seed; `kept`: the indices of the faults to keep, null: all.
 scenario scenario_of(const references& known, std::uint64_t seed, const planted_bugs& planted = {},

@@ -21,7 +21,7 @@ constexpr std::chrono::minutes aftermath{2};
 
 }  // namespace
 
-world::world(const scenario& what, bool tells) : what_(what), tells_(tells), events_(what.seed) {
+world::world(const scenario& what, bool is_logged) : what_(what), is_logged_(is_logged), events_(what.seed) {
   last_fault_ = events_.now();
   disk_.forget(what.planted.sync);
 }
@@ -35,7 +35,7 @@ world::~world() {
 }
 
 void world::report(const std::string& args) {
-  if (tells_)
+  if (is_logged_)
     std::fprintf(stderr, "%9.3f ms, step %llu: %s\n",
                  static_cast<double>(events_.now().time_since_epoch().count() - 3'600'000'000'000) / 1e6,
                  static_cast<unsigned long long>(events_.steps()), args.c_str());
@@ -208,40 +208,40 @@ void world::inflict(const fault_plan& one) {
   }
 }
 
-void world::kill(event_owner& whom, bool at_once, model::random_sequence& random) {
-  if (whom.is_dead()) return;
-  events_.kill(whom);
-  disk_.release(whom.number());
+void world::kill(event_owner& receiver, bool at_once, model::random_sequence& random) {
+  if (receiver.is_dead()) return;
+  events_.kill(receiver);
+  disk_.release(receiver.number());
   for (const auto& way : connections_)
-    if (way->joins(whom)) way->lost(whom, at_once, random);
+    if (way->joins(receiver)) way->lost(receiver, at_once, random);
 }
 
-void world::stop(event_owner& whom, const fault_plan& how) {
-  if (whom.is_stopped()) return;
-  const std::uint64_t number = ++stops_[&whom];
-  events_.stop(whom);
+void world::stop(event_owner& receiver, const fault_plan& how) {
+  if (receiver.is_stopped()) return;
+  const std::uint64_t number = ++stops_[&receiver];
+  events_.stop(receiver);
   last_fault_ = std::max(last_fault_, events_.now() + how.time);
-  const auto still = [this, &whom, number] { return whom.is_stopped() && stops_[&whom] == number; };
+  const auto still = [this, &receiver, number] { return receiver.is_stopped() && stops_[&receiver] == number; };
   for (const auto& way : connections_)
-    if (way->joins(whom)) way->falls_silent(whom, still);
-  if (how.steps != UINT64_MAX) wake_at_.emplace_back(&whom, events_.steps() + how.steps);
-  events_.after(how.time, nullptr, event_tag::waking, [this, &whom, still] {
-    if (still()) wake(whom);
+    if (way->joins(receiver)) way->falls_silent(receiver, still);
+  if (how.steps != UINT64_MAX) wake_at_.emplace_back(&receiver, events_.steps() + how.steps);
+  events_.after(how.time, nullptr, event_tag::waking, [this, &receiver, still] {
+    if (still()) wake(receiver);
   });
 }
 
-void world::wake(event_owner& whom) {
-  if (!whom.is_stopped()) return;
-  report(fmt::format("process {} wakes", whom.number()));
-  std::erase_if(wake_at_, [&](const auto& one) { return one.first == &whom; });
+void world::wake(event_owner& receiver) {
+  if (!receiver.is_stopped()) return;
+  report(fmt::format("process {} wakes", receiver.number()));
+  std::erase_if(wake_at_, [&](const auto& one) { return one.first == &receiver; });
   last_fault_ = std::max(last_fault_, events_.now());
   last_fault_step_ = events_.steps();
-  events_.wake(whom);
+  events_.wake(receiver);
 }
 
 void world::wake_who_is_due() {
-  for (const auto& [whom, step] : std::vector(wake_at_))
-    if (step <= events_.steps()) wake(*whom);
+  for (const auto& [receiver, step] : std::vector(wake_at_))
+    if (step <= events_.steps()) wake(*receiver);
 }
 
 void world::cut_power(model::random_sequence& random) {

@@ -51,8 +51,8 @@ struct former_server {
 
 class world {
  public:
-  /// Logs the events to stderr if `tells`.
-  explicit world(const scenario& what, bool tells = false);
+  /// Logs the events to stderr if `is_logged`.
+  explicit world(const scenario& what, bool is_logged = false);
   ~world();
   world(const world&) = delete;
   world& operator=(const world&) = delete;
@@ -96,16 +96,16 @@ class world {
  private:
   void lead();
   void inflict(const fault_plan& one);
-  void kill(event_owner& whom, bool at_once, model::random_sequence& random);
-  void stop(event_owner& whom, const fault_plan& how);
-  void wake(event_owner& whom);
+  void kill(event_owner& receiver, bool at_once, model::random_sequence& random);
+  void stop(event_owner& receiver, const fault_plan& how);
+  void wake(event_owner& receiver);
   void wake_who_is_due();
   void cut_power(model::random_sequence& random);
   event_owner* process_at(place_number place);
   std::optional<std::string> overdue() const;
 
   const scenario what_;
-  const bool tells_;
+  const bool is_logged_;
   event_loop events_;
   sim_disk disk_;
   std::map<std::string, std::weak_ptr<sim_plane>> planes_;

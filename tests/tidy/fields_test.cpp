@@ -55,7 +55,7 @@ std::size_t fields_of(const source& one, std::vector<std::string>::const_iterato
   return fields;
 }
 
-/// Returns the number of fields of each class of a room's sources, by name.
+/// Returns the number of fields of each class of a component's sources, by name.
 std::map<std::string, std::size_t> classes_of(const std::string& folder) {
   static const std::regex begin(R"( *(?:class|struct) ([a-z_0-9:]+)[^;(]*\{)");
   std::map<std::string, std::size_t> all;

@@ -10,37 +10,32 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> quoted(const std::string& cell) {
-  static const std::regex name("`([a-z_]+)/?`");
+  static const std::regex name("`([a-z_/]+?)/?`");
   std::vector<std::string> all;
   for (std::sregex_iterator i(cell.begin(), cell.end(), name), end; i != end; ++i) all.push_back((*i)[1]);
   return all;
 }
 
 arrows read_arrows() {
-  static const std::regex row(R"(\| (`[a-z_]+/`) \|.*\| ([^|]+) \|)");
+  static const std::regex row(R"(\| (`[a-z_/]+/`) \|.*\| ([^|]+) \|)");
   arrows all;
   std::smatch match;
   for (const std::string& line : lines_of(TROUPE_SOURCES "/CONTRIBUTING.md"))
     if (std::regex_match(line, match, row)) {
-      const std::string room = quoted(match[1]).at(0);
+      const std::string component = quoted(match[1]).at(0);
       const auto used = quoted(match[2]);
-      std::set<std::string>& may_use = all[room];
+      std::set<std::string>& may_use = all[component];
       if (match[2] == "all of them")
         for (const auto& [other, uses] : all) may_use.insert(other);
       may_use.insert(used.begin(), used.end());
-      may_use.insert({"base", room});
+      may_use.insert({"base", component});
     }
-  // A room may use what those use that it may use. Five times is deeper than the rooms are.
-  for (int i = 0; i < 5; ++i)
-    for (auto& [room, may_use] : all)
-      for (const std::string& used : std::set<std::string>(may_use))
-        if (all.contains(used)) may_use.insert(all[used].begin(), all[used].end());
   return all;
 }
 
 std::vector<source> read_sources() {
-  std::vector<std::string> folders = {"tests", "bench", "fuzz"};
-  for (const auto& [room, uses] : rooms()) folders.push_back(room);
+  std::vector<std::string> folders = {"tests", "bench"};
+  for (const auto& [component, uses] : components()) folders.push_back(component);
   std::vector<source> all;
   for (const std::string& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(TROUPE_SOURCES) / folder)) {
@@ -49,6 +44,8 @@ std::vector<source> read_sources() {
       all.push_back({fs::relative(entry.path(), TROUPE_SOURCES), lines_of(entry.path())});
     }
   std::ranges::sort(all, {}, &source::path);
+  const auto again = std::ranges::unique(all, {}, &source::path);
+  all.erase(again.begin(), again.end());
   return all;
 }
 
@@ -96,17 +93,25 @@ std::vector<std::string> lines_of(const fs::path& path) {
   return lines;
 }
 
-const arrows& rooms() {
+const arrows& components() {
   static const arrows all = read_arrows();
   return all;
 }
+
+std::string component_of(const std::string& path) {
+  for (auto end = path.rfind('/'); end != std::string::npos && end > 0; end = path.rfind('/', end - 1))
+    if (components().contains(path.substr(0, end))) return path.substr(0, end);
+  return path.substr(0, path.find('/'));
+}
+
+std::string source::component() const { return component_of(path); }
 
 const std::vector<source>& sources() {
   static const std::vector<source> all = read_sources();
   return all;
 }
 
-bool is_production(const source& one) { return rooms().contains(one.room()); }
+bool is_production(const source& one) { return components().contains(one.component()); }
 
 std::string place(const source& one, std::size_t line) { return one.path + ":" + std::to_string(line + 1); }
 

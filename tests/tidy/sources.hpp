@@ -15,16 +15,20 @@ struct source {
   std::string path;  // below the project's folder
   std::vector<std::string> lines;
 
-  std::string room() const { return path.substr(0, path.find('/')); }
+  /// Returns the innermost folder of the table that it is in; else its top folder.
+  std::string component() const;
   bool is_header() const { return path.ends_with(".hpp"); }
 };
 
 std::vector<std::string> lines_of(const std::filesystem::path& path);
 
-/// A room's name, and the rooms that it may use, as CONTRIBUTING.md's table has them.
+/// A folder's path, and the folders that it may include, as CONTRIBUTING.md's table has them.
 using arrows = std::map<std::string, std::set<std::string>>;
 
-const arrows& rooms();
+const arrows& components();
+
+/// Returns the innermost folder of the table that a path is in; else its top folder.
+std::string component_of(const std::string& path);
 
 /// All C++ and CUDA sources, sorted by path.
 const std::vector<source>& sources();

@@ -1,6 +1,6 @@
 // What CONTRIBUTING.md promises of the sources, read from the sources themselves: the width of lines, the length of
-// files and functions, which room uses which, headers that nobody includes, and types that have one name; and that the
-// tests exist that docs/faults.md names.
+// files and functions, which folder includes which, headers that nobody includes, and types that have one name; and
+// that the tests exist that docs/faults.md names.
 
 #include <gtest/gtest.h>
 
@@ -39,19 +39,25 @@ std::vector<std::string> includes(const source& one) {
   return all;
 }
 
-TEST(Tidy, TheTableOfRoomsHasAllFoldersOfSources) {
-  ASSERT_GT(rooms().size(), 8U);
-  std::set<std::string> folders;
+TEST(Tidy, TheTableOfFoldersHasAllThatHaveSources) {
+  constexpr std::size_t folders_max = 15;
+  ASSERT_GT(components().size(), 15U);
+  std::set<std::string> top;
   for (const auto& entry : fs::directory_iterator(TROUPE_SOURCES)) {
     const std::string name = entry.path().filename();
     if (!entry.is_directory() || name == "build" || name.starts_with(".")) continue;
-    const auto is_source = [](const fs::directory_entry& file) { return file.path().extension() == ".cpp"; };
-    if (std::any_of(fs::recursive_directory_iterator(entry.path()), {}, is_source)) folders.insert(name);
+    top.insert(name);
+    if (name == "tests" || name == "bench" || name == "tools") continue;
+    for (const auto& file : fs::recursive_directory_iterator(entry.path()))
+      if (file.path().extension() == ".cpp" || file.path().extension() == ".hpp") {
+        const std::string path = fs::relative(file.path(), TROUPE_SOURCES);
+        EXPECT_TRUE(components().contains(component_of(path))) << path << " is in no folder of the table";
+      }
   }
-  for (const char* other : {"tests", "bench", "fuzz", "cmake"}) folders.erase(other);
-  for (const std::string& folder : folders) EXPECT_TRUE(rooms().contains(folder)) << folder << " is not in the table";
-  for (const auto& [room, uses] : rooms())
-    for (const std::string& used : uses) EXPECT_TRUE(rooms().contains(used)) << room << " uses " << used << ", no room";
+  EXPECT_LE(top.size(), folders_max);
+  for (const auto& [component, uses] : components())
+    for (const std::string& used : uses)
+      EXPECT_TRUE(components().contains(used)) << component << " uses " << used << ", no folder";
 }
 
 TEST(Tidy, LinesHaveAtMost120Columns) {
@@ -77,7 +83,7 @@ TEST(Tidy, ExamplesHaveNoCasts) {
       R"((^|[^<\w:])(int|float|double|std::size_t|std::u?int\d+_t)\()");
   std::size_t lines = 0;
   for (const source& one : sources()) {
-    if (one.room() != "examples") continue;
+    if (one.component() != "apps/examples") continue;
     for (std::size_t i = 0; i < one.lines.size(); ++i, ++lines)
       EXPECT_FALSE(std::regex_search(one.lines[i], cast)) << place(one, i);
   }
@@ -131,21 +137,40 @@ TEST(Tidy, AFunctionIsMeasuredFromItsSignatureHoweverThatWraps) {
   EXPECT_EQ(found[2].lines, 3U);
 }
 
-TEST(Tidy, RoomsUseOnlyWhatTheTableOfRoomsAllows) {
+TEST(Tidy, FoldersIncludeOnlyWhatTheTableOfFoldersAllows) {
+  arrows unused = components();
   for (const source& one : sources()) {
     if (!is_production(one)) continue;
     for (const std::string& used : includes(one)) {
-      const std::string room = used.substr(0, used.find('/'));
-      EXPECT_TRUE(!rooms().contains(room) || rooms().at(one.room()).contains(room)) << one.path << " includes " << used;
-      EXPECT_NE(room, "tests") << one.path << " includes " << used;
+      const std::string component = component_of(used);
+      EXPECT_TRUE(!components().contains(component) || components().at(one.component()).contains(component))
+          << one.path << " includes " << used;
+      EXPECT_NE(component, "tests") << one.path << " includes " << used;
+      unused[one.component()].erase(component);
     }
   }
+  for (auto& [component, others] : unused)
+    for (const std::string& other : others)
+      EXPECT_TRUE(other == component || other == "base")
+          << component << " includes nothing of " << other << ": take it from the table";
+}
+
+TEST(Tidy, FoldersIncludeEachOtherOneWay) {
+  std::set<std::string> left;
+  for (const auto& [component, uses] : components()) left.insert(component);
+  const auto needs_another = [&](const std::string& component) {
+    return std::ranges::any_of(components().at(component),
+                               [&](const auto& used) { return used != component && left.contains(used); });
+  };
+  for (std::size_t before = 0; std::exchange(before, left.size()) != left.size();)
+    std::erase_if(left, [&](const std::string& component) { return !needs_another(component); });
+  for (const std::string& component : left) ADD_FAILURE() << component << " is in a cycle of folders, or includes one";
 }
 
 TEST(Tidy, EveryHeaderIsIncludedByMoreThanItsOwnSource) {
   std::map<std::string, std::set<std::string>> users;
   for (const source& one : sources())
-    if (is_production(one) || one.room() == "bench")
+    if (is_production(one) || one.component() == "bench")
       for (const std::string& used : includes(one)) users[used].insert(one.path.substr(0, one.path.rfind('.')));
   for (const source& one : sources()) {
     if (!one.is_header() || !is_production(one)) continue;
@@ -155,13 +180,13 @@ TEST(Tidy, EveryHeaderIsIncludedByMoreThanItsOwnSource) {
   }
 }
 
-/// Those that they include of nn/ and base/ are installed with them (tools/cmake/public_headers.cmake); what is behind them
-/// (troupe/runtime/, CAF, Boost) stays within the library.
+/// Those that they include of nn/ and base/ are installed with them (tools/cmake/public_headers.cmake); what is behind
+/// them (troupe/runtime/, CAF, Boost) stays within the library.
 TEST(Tidy, TheLibrarysHeadersIncludeTheStandardLibraryAndEachOtherOnly) {
   static const std::regex allowed(R"(#include (<[a-z_0-9]+>|"(troupe|nn|base)/[a-z_0-9]+\.hpp"))");
   std::set<std::string> installed;
   for (const source& one : sources())
-    if (one.room() == "troupe" && one.is_header() && !one.path.starts_with("troupe/runtime/"))
+    if (one.component() == "troupe" && one.is_header() && !one.path.starts_with("troupe/runtime/"))
       installed.insert(one.path);
   EXPECT_GT(installed.size(), 10U);
   for (std::size_t before = 0; std::exchange(before, installed.size()) != installed.size();)
@@ -178,7 +203,7 @@ TEST(Tidy, TheLibrarysHeadersIncludeTheStandardLibraryAndEachOtherOnly) {
 
 /// A program with two types of one name is none by the rules of C++, and neither compiler nor linker says so.
 TEST(Tidy, NoTwoTypesOfHeadersHaveOneName) {
-  static const std::regex room(R"(namespace ([a-z_:]+) *\{.*)");
+  static const std::regex component(R"(namespace ([a-z_:]+) *\{.*)");
   static const std::regex type(R"((class|struct|union|enum|enum class) ([a-z_0-9]+)( final)?( :[^:].*)? *\{.*)");
   std::map<std::string, std::string> where;
   std::smatch match;
@@ -186,7 +211,7 @@ TEST(Tidy, NoTwoTypesOfHeadersHaveOneName) {
     if (!one.is_header() || !is_production(one)) continue;
     std::string scope;
     for (std::size_t i = 0; i < one.lines.size(); ++i) {
-      if (std::regex_match(one.lines[i], match, room)) scope = match[1];
+      if (std::regex_match(one.lines[i], match, component)) scope = match[1];
       if (!std::regex_match(one.lines[i], match, type)) continue;
       const auto [other, is_new] = where.emplace(scope + "::" + match[2].str(), place(one, i));
       EXPECT_TRUE(is_new) << other->first << " is defined at " << place(one, i) << " and at " << other->second;
@@ -204,7 +229,7 @@ TEST(Tidy, TheTestsThatTheTableOfFaultsNamesExist) {
   std::smatch match;
   for (const source& one : sources())
     for (const std::string& line : one.lines)
-      if (one.room() == "tests" && std::regex_match(line, match, test))
+      if (one.component() == "tests" && std::regex_match(line, match, test))
         known.insert(one.path + " " + match[3].str() + "." + match[4].str());
   std::size_t rows = 0;
   for (const std::string& line : lines_of(TROUPE_SOURCES "/docs/faults.md")) {

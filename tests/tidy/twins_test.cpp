@@ -1,4 +1,4 @@
-// One type for one thing: rooms share it, and do not each have their own, translated field by field.
+// One type for one thing: components share it, and do not each have their own, translated field by field.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ enum class kind { enumeration, structure };
 struct definition {
   kind is;
   std::string name;
-  std::string room;
+  std::string component;
   std::set<std::string> members;
 };
 
@@ -44,7 +44,7 @@ std::vector<definition> definitions_of(const source& one) {
   std::smatch match;
   for (auto line = one.lines.begin(); line != one.lines.end(); ++line) {
     if (!std::regex_match(*line, match, begin)) continue;
-    definition made{match[1] == "struct" ? kind::structure : kind::enumeration, match[2], one.room(), {}};
+    definition made{match[1] == "struct" ? kind::structure : kind::enumeration, match[2], one.component(), {}};
     const std::string end = std::string(indent(*line), ' ') + "};";
     if (line->ends_with("};")) {
       add_members(match[3], made);
@@ -57,34 +57,35 @@ std::vector<definition> definitions_of(const source& one) {
   return all;
 }
 
-/// Returns pairs of types of different rooms of which one has all members of the other, which has at least `least`.
+/// Returns pairs of types of different components of which one has all members of the other, which has at least
+/// `least`.
 std::set<std::set<std::string>> twins_among(const std::vector<definition>& all, kind is, std::size_t least) {
   std::set<std::set<std::string>> found;
   for (const definition& small : all)
     for (const definition& large : all)
-      if (small.is == is && large.is == is && small.members.size() >= least && small.room != large.room &&
+      if (small.is == is && large.is == is && small.members.size() >= least && small.component != large.component &&
           std::ranges::includes(large.members, small.members))
         found.insert({small.name, large.name});
   return found;
 }
 
-std::vector<definition> definitions_of_all_rooms() {
+std::vector<definition> definitions_of_all_components() {
   std::vector<definition> all;
   for (const source& one : sources())
     if (one.is_header() && is_production(one)) std::ranges::move(definitions_of(one), std::back_inserter(all));
   return all;
 }
 
-TEST(Twins, NoTwoRoomsNumberTheSameThings) {
-  const auto all = definitions_of_all_rooms();
+TEST(Twins, NoTwoComponentsNumberTheSameThings) {
+  const auto all = definitions_of_all_components();
   EXPECT_GT(all.size(), 600U) << "this test is out of date";
   // Bags are pooled in three ways; tensors are reduced in these and another one.
   EXPECT_EQ(twins_among(all, kind::enumeration, 3), (std::set<std::set<std::string>>{{"pooling", "reduce_op"}}));
 }
 
-TEST(Twins, NoTwoRoomsHaveStructsOfTheSameFields) {
+TEST(Twins, NoTwoComponentsHaveStructsOfTheSameFields) {
   // Messages are flat, and models know nothing of them; the table of options is made by the compiler.
-  EXPECT_EQ(twins_among(definitions_of_all_rooms(), kind::structure, 6),
+  EXPECT_EQ(twins_among(definitions_of_all_components(), kind::structure, 6),
             (std::set<std::set<std::string>>{
                 {"epoch_figures", "run_result"}, {"evaluation", "predictions"}, {"option_info", "setting_info"}}));
 }

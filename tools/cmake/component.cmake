@@ -1,4 +1,4 @@
-# troupe_room(NAME [WITHOUT folder] LINK target...): makes a folder's library from all its sources, without `folder`.
+# troupe_component(NAME [WITHOUT folder] LINK target...): makes a folder's library from all its sources, without `folder`.
 # troupe_test(NAME [LABEL label] [OPTIMIZE level] LINK target...): makes the test program of the current folder, from
 #   all of its sources.
 # troupe_emulated_tests(NAME): adds its tests that need a GPU once more, on an emulated one, if the emulation is built.
@@ -8,7 +8,7 @@ if(TROUPE_SANITIZER)
   set(troupe_test_timeout 1200)
 endif()
 
-function(troupe_room name)
+function(troupe_component name)
   cmake_parse_arguments(arg "" "WITHOUT" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" *.cpp)
   if(arg_WITHOUT)

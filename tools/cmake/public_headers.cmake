@@ -1,4 +1,4 @@
-# Installs the headers of troupe/, and the headers of other rooms that they include, into the folder troupe/:
+# Installs the headers of troupe/, and the headers of other components that they include, into the folder troupe/:
 # <troupe/nn/module.hpp> is nn/module.hpp. Run by `cmake --install`; SOURCE and BINARY are the two folders.
 
 file(GLOB headers RELATIVE "${SOURCE}" "${SOURCE}/troupe/*.hpp")

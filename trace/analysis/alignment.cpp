@@ -15,9 +15,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/units.hpp"
 #include "trace/analysis/lookup.hpp"
 #include "trace/analysis/training_order.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

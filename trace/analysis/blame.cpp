@@ -10,13 +10,13 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/mapped.hpp"
+#include "base/units.hpp"
+#include "protocol/content_reader.hpp"
 #include "trace/analysis/contents.hpp"
 #include "trace/analysis/lookup.hpp"
 #include "trace/analysis/table.hpp"
 #include "trace/analysis/training_order.hpp"
-#include "base/mapped.hpp"
-#include "base/units.hpp"
-#include "protocol/content_reader.hpp"
 
 namespace troupe::analysis {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "trace/analysis/trace.hpp"
 #include "base/result.hpp"
 #include "protocol/type_ids.hpp"
+#include "trace/analysis/trace.hpp"
 
 namespace troupe::analysis {
 

@@ -10,11 +10,11 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.hpp"
+#include "base/units.hpp"
 #include "trace/analysis/blocked_sentences.hpp"
 #include "trace/analysis/lasting_waits.hpp"
 #include "trace/analysis/lookup.hpp"
-#include "base/text.hpp"
-#include "base/units.hpp"
 #include "trace/record/trace_file.hpp"
 
 namespace troupe::analysis {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "trace/analysis/training_order.hpp"
 #include "base/units.hpp"
+#include "trace/analysis/training_order.hpp"
 
 namespace troupe::analysis {
 

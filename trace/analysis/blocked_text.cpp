@@ -6,9 +6,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value_from.hpp>
 
+#include "base/units.hpp"
 #include "trace/analysis/blocked.hpp"
 #include "trace/analysis/table.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

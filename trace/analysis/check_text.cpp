@@ -6,8 +6,8 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value_from.hpp>
 
-#include "trace/analysis/check.hpp"
 #include "base/units.hpp"
+#include "trace/analysis/check.hpp"
 
 namespace troupe::analysis {
 

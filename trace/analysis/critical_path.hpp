@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "trace/analysis/step_graph.hpp"
 #include "base/result.hpp"
+#include "trace/analysis/step_graph.hpp"
 
 namespace troupe::analysis {
 

@@ -6,9 +6,9 @@
 
 #include <array>
 
+#include "base/units.hpp"
 #include "trace/analysis/critical_path.hpp"
 #include "trace/analysis/table.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/units.hpp"
 #include "trace/analysis/steps.hpp"
 #include "trace/analysis/table.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

@@ -8,11 +8,11 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/units.hpp"
 #include "trace/analysis/contents.hpp"
 #include "trace/analysis/lookup.hpp"
 #include "trace/analysis/steps.hpp"
 #include "trace/analysis/training_order.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

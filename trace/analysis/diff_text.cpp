@@ -2,9 +2,9 @@
 
 #include <boost/json/array.hpp>
 
+#include "base/units.hpp"
 #include "trace/analysis/diff.hpp"
 #include "trace/analysis/table.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

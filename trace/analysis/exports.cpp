@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/analysis/causality.hpp"
-#include "trace/analysis/lookup.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "trace/analysis/causality.hpp"
+#include "trace/analysis/lookup.hpp"
 #include "trace/record/names.hpp"
 
 namespace troupe::analysis {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "trace/analysis/causality.hpp"
 #include "base/result.hpp"
+#include "trace/analysis/causality.hpp"
 
 namespace troupe::analysis {
 

@@ -8,11 +8,11 @@
 #include <cctype>
 #include <type_traits>
 
+#include "base/number.hpp"
 #include "trace/analysis/contents.hpp"
 #include "trace/analysis/lookup.hpp"
 #include "trace/analysis/message_id.hpp"
 #include "trace/analysis/why.hpp"
-#include "base/number.hpp"
 #include "trace/record/filter.hpp"
 #include "trace/record/names.hpp"
 

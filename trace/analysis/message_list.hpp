@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "trace/analysis/causality.hpp"
 #include "base/result.hpp"
+#include "trace/analysis/causality.hpp"
 
 namespace troupe::analysis {
 

@@ -6,9 +6,9 @@
 #include <boost/json/array.hpp>
 #include <map>
 
-#include "trace/analysis/table.hpp"
 #include "base/mapped.hpp"
 #include "base/units.hpp"
+#include "trace/analysis/table.hpp"
 
 namespace troupe::analysis {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trace/analysis/trace.hpp"
 #include "base/result.hpp"
+#include "trace/analysis/trace.hpp"
 
 namespace troupe::analysis {
 

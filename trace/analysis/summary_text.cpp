@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "base/units.hpp"
 #include "trace/analysis/summary.hpp"
 #include "trace/analysis/table.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

@@ -6,8 +6,8 @@
 #include <bit>
 #include <map>
 
-#include "trace/analysis/lookup.hpp"
 #include "base/units.hpp"
+#include "trace/analysis/lookup.hpp"
 #include "trace/record/names.hpp"
 
 namespace troupe::analysis {

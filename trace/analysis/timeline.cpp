@@ -12,13 +12,13 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/json_text.hpp"
+#include "base/lossless_json.hpp"
+#include "base/units.hpp"
 #include "trace/analysis/causality.hpp"
 #include "trace/analysis/lookup.hpp"
 #include "trace/analysis/trace_events.hpp"
 #include "trace/analysis/training_order.hpp"
-#include "base/json_text.hpp"
-#include "base/lossless_json.hpp"
-#include "base/units.hpp"
 #include "trace/record/names.hpp"
 
 namespace troupe::analysis {

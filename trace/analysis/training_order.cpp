@@ -1,7 +1,7 @@
 #include "trace/analysis/training_order.hpp"
 
-#include "trace/analysis/lookup.hpp"
 #include "base/number.hpp"
+#include "trace/analysis/lookup.hpp"
 
 namespace troupe::analysis {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trace/analysis/trace.hpp"
 #include "protocol/message_types.hpp"
+#include "trace/analysis/trace.hpp"
 
 namespace troupe::analysis {
 

@@ -6,9 +6,9 @@
 #include <array>
 #include <map>
 
+#include "base/units.hpp"
 #include "trace/analysis/table.hpp"
 #include "trace/analysis/why.hpp"
-#include "base/units.hpp"
 
 namespace troupe::analysis {
 

@@ -12,18 +12,18 @@
 #include <utility>
 #include <vector>
 
-#include "actors/common/actor_name.hpp"
 #include "actors/collective/allreduce_group.hpp"
+#include "actors/common/actor_name.hpp"
 #include "actors/common/inline_execution.hpp"
-#include "actors/trainer/job_trainer.hpp"
-#include "actors/server/parameter_server.hpp"
 #include "actors/common/traced_system.hpp"
-#include "trace/analysis/contents.hpp"
-#include "trace/analysis/training_order.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "actors/trainer/job_trainer.hpp"
 #include "protocol/content_reader.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_content.hpp"
 #include "protocol/message_types.hpp"
+#include "trace/analysis/contents.hpp"
+#include "trace/analysis/training_order.hpp"
 #include "trace/replay/replay_order.hpp"
 
 namespace troupe::replay {
@@ -268,9 +268,9 @@ class stage {
       peers.of_rank.push_back(number == actor_ ? msg::peer_actor()
                                                : caf::actor_cast<msg::peer_actor>(stand_in(number)));
     peers.senders.resize(peers.of_rank.size());
-    const auto whom = caf::actor_cast<caf::strong_actor_ptr>(target_);
-    auto* const self = caf::actor_cast<actors::trainer_state::pointer>(whom);
-    actors::run_in(whom, [self, peers] { self->state.meet(peers); });
+    const auto receiver = caf::actor_cast<caf::strong_actor_ptr>(target_);
+    auto* const self = caf::actor_cast<actors::trainer_state::pointer>(receiver);
+    actors::run_in(receiver, [self, peers] { self->state.set_peers(peers); });
   }
 
   // -- its output ------------------------------------------------------------------------

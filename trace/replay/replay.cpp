@@ -6,9 +6,9 @@
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 
-#include "trace/analysis/contents.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
+#include "trace/analysis/contents.hpp"
 
 namespace troupe::replay {
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "actors/common/actor_name.hpp"
-#include "trace/analysis/training_order.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "protocol/message_types.hpp"
+#include "trace/analysis/training_order.hpp"
 #include "trace/record/trace_file.hpp"
 
 namespace troupe::replay {

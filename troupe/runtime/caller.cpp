@@ -108,8 +108,8 @@ detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tenso
 // -- calls ----------------------------------------------------------------------------
 
 void caller::call(method_call order, on_result then) {
-  const std::uint32_t server = order.whom->server(order.shard);
-  const std::uint64_t module = module_of(*order.whom, order.shard);
+  const std::uint32_t server = order.receiver->server(order.shard);
+  const std::uint64_t module = module_of(*order.receiver, order.shard);
   msg::call message;
   message.head.step = order.step;
   message.in_step = order.step != 0;
@@ -124,7 +124,7 @@ void caller::call(method_call order, on_result then) {
   const auto now = clock::now();
   const std::uint64_t id = ++last_;
   const auto due = now + bounded(order.deadline);
-  open_.emplace(id, open_call{due, order.deadline, std::move(order.whom), order.shard, std::move(order.method),
+  open_.emplace(id, open_call{due, order.deadline, std::move(order.receiver), order.shard, std::move(order.method),
                               order.of_server, std::move(then)});
   watch(due, now);
   send(server, std::move(message),
@@ -143,12 +143,12 @@ void caller::answered(std::uint64_t id, caf::expected<msg::returned>&& result) {
       const bool is_late = result.error() == protocol::errc::timeout;  // of a link, which does not know the method
       error why = to_error(result.error());
       if (is_late)
-        why = error(why.kind(), fmt::format("{}: {}", done.whom->description(done.method, done.shard), why.what()),
+        why = error(why.kind(), fmt::format("{}: {}", done.receiver->description(done.method, done.shard), why.what()),
                     why.is_transient());
       const bool is_gone = protocol::is_secondary(result.error());
       thrown = std::make_exception_ptr(
           is_gone ? error(error_kind::dropped,
-                          fmt::format("{}: the server has gone", done.whom->description(done.method, done.shard)))
+                          fmt::format("{}: the server has gone", done.receiver->description(done.method, done.shard)))
                   : why);
     } else {
       try {
@@ -169,8 +169,8 @@ void caller::when_answered(std::function<void()> then) {
 
 void caller::report_waits(const std::string& name, std::vector<msg::wait_status>& to) const {
   for (const auto& [id, one] : open_)
-    to.push_back({name, fmt::format("{}.{}", one.whom->what().type, one.method), 0,
-                  fmt::format("server {}", one.whom->server(one.shard))});
+    to.push_back({name, fmt::format("{}.{}", one.receiver->what().type, one.method), 0,
+                  fmt::format("server {}", one.receiver->server(one.shard))});
 }
 
 void caller::look_if_answered() {
@@ -204,7 +204,7 @@ void caller::expire() {
     executor_->enter([&] {
       detail::packed nothing;
       one.then(nothing,
-               std::make_exception_ptr(not_in_time(one.whom->description(one.method, one.shard), one.allowed)));
+               std::make_exception_ptr(not_in_time(one.receiver->description(one.method, one.shard), one.allowed)));
       look_if_answered();
     });
 }
@@ -245,13 +245,13 @@ void set_outside(std::shared_ptr<actor_executor> calls) {
 }
 
 void call(method_call order, on_result then) {
-  if (order.whom == nullptr) throw error(error_kind::input, order.method + ": a handle of no module");
-  order.whom->check_usable(order.method);
+  if (order.receiver == nullptr) throw error(error_kind::input, order.method + ": a handle of no module");
+  order.receiver->check_usable(order.method);
   if (auto* const here = actor_executor::here()) return here->owner().call(std::move(order), std::move(then));
   const auto by = outside();
   if (!by)
     throw error(error_kind::input,
-                fmt::format("{}: no run is under way in this process", order.whom->description(order.method)));
+                fmt::format("{}: no run is under way in this process", order.receiver->description(order.method)));
   auto* const calls = &by->owner();
   by->post_function([calls, order = std::move(order), then = std::move(then)] { calls->call(order, then); });
 }

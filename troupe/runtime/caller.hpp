@@ -34,7 +34,7 @@ using on_result = std::function<void(detail::packed&, const std::exception_ptr&)
 
 /// A call of a method.
 struct method_call {
-  reference_ptr whom;
+  reference_ptr receiver;
   std::string method;
   detail::packed arguments = {};
   std::chrono::milliseconds deadline = default_deadline;
@@ -112,7 +112,7 @@ class caller {
   struct open_call {
     clock::time_point deadline;
     std::chrono::milliseconds allowed;
-    reference_ptr whom;
+    reference_ptr receiver;
     std::size_t shard = 0;
     std::string method;
     bool of_server = false;
@@ -189,7 +189,7 @@ class actor_caller : public caller {
 std::shared_ptr<actor_executor> outside();
 void set_outside(std::shared_ptr<actor_executor> calls);
 
-/// Makes a call for the actor whose task runs on this thread, or from outside. Throws `error` if `whom` has been
+/// Makes a call for the actor whose task runs on this thread, or from outside. Throws `error` if `receiver` has been
 /// released, or there is no run.
 void call(method_call order, on_result then);
 

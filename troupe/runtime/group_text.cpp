@@ -20,7 +20,7 @@ std::string ordinal(std::uint64_t number) {
 }
 
 /// Names the trainers of a subgroup; empty for the group of all trainers.
-std::string with_whom(const group_calls& in) {
+std::string with_members(const group_calls& in) {
   if (in.name.instance == 0) return "";
   return fmt::format(" with trainer{} {}", in.name.members.size() == 1 ? "" : "s", fmt::join(in.name.members, ", "));
 }
@@ -31,7 +31,7 @@ std::string with_place(const group_call::called& call) { return call.text + in_b
 /// `trainer 0 calls WORDS (train.cpp:14) as its 3rd collective`.
 std::string member_text(const group_calls& in, std::uint64_t number, std::uint32_t member) {
   return fmt::format("trainer {} calls {} as its {} collective{}", in.name.members[member],
-                     with_place(in.open.at(number).call.call_of(member)), ordinal(number), with_whom(in));
+                     with_place(in.open.at(number).call.call_of(member)), ordinal(number), with_members(in));
 }
 
 std::string trainers(const std::vector<std::uint32_t>& ranks) {

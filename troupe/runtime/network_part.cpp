@@ -79,9 +79,9 @@ task<> network_part::collect(actors::trained_parameters& mine, group last, std::
   }
   const auto bytes = std::as_bytes(std::span(whole_.parameters));
   whole_.digest = digest_of(bytes.data(), bytes.size());
-  const auto told = static_cast<std::int64_t>(whole_.digest);
+  const auto digest = static_cast<std::int64_t>(whole_.digest);
   for (std::uint32_t p = 1; p < parts(); ++p)
-    last.send(tensor::of<std::int64_t>(shape(1), std::span(&told, 1)), p, tag, {});
+    last.send(tensor::of<std::int64_t>(shape(1), std::span(&digest, 1)), p, tag, {});
 }
 
 }  // namespace troupe::runtime

@@ -193,8 +193,8 @@ void pipeline_stage::begin_step(const tape& on) {
 /// Passes the loss of a batch that has come back from the last stage to the others.
 task<> pipeline_stage::exchange_loss(passing& batch) {
   if (!place_.is_last()) {
-    const tensor told = co_await received(place_.stage + 1, tag_loss, shape(1), dtype::f64);
-    batch.loss_sum = told.item();
+    const tensor loss = co_await received(place_.stage + 1, tag_loss, shape(1), dtype::f64);
+    batch.loss_sum = loss.item();
     trainer_.note_loss(batch.loss_sum);
   }
   if (!place_.is_first()) along().send(one_number(batch.loss_sum), place_.stage - 1, tag_loss, at_);

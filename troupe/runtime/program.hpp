@@ -13,11 +13,11 @@
 #include "cluster/launch/console.hpp"
 #include "cluster/launch/machine_options.hpp"
 #include "cluster/launch/trace_options.hpp"
-#include "model/job.hpp"
 #include "cluster/nodes/node.hpp"
 #include "cluster/nodes/run.hpp"
-#include "trace/replay/replay_order.hpp"
+#include "model/job.hpp"
 #include "trace/record/recording.hpp"
+#include "trace/replay/replay_order.hpp"
 #include "troupe/option.hpp"
 
 namespace troupe::runtime {

@@ -9,27 +9,27 @@
 
 namespace troupe::runtime {
 
-future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chrono::milliseconds deadline,
+future<tensor> remote_pass::begin(tape& in, const reference_ptr& receiver, std::chrono::milliseconds deadline,
                                   const tensor& input) {
-  if (whom == nullptr) throw error(error_kind::input, "forward: a handle of no module");
+  if (receiver == nullptr) throw error(error_kind::input, "forward: a handle of no module");
   if (in.is_training() && in.owner().rules().staleness > 0)
     throw error(error_kind::input,
                 fmt::format("{}: a pass that trains, of a module on a server, needs consistency 'sync'; only tables do "
                             "with less",
-                            whom->description("forward")));
+                            receiver->description("forward")));
   in.finish_passed();
   caller& calls = in.owner().calls();
   const auto made = std::make_shared<remote_pass>(
-      in, whom, in.maker_of(input), in.owner().tables().step_of(whom->server()), calls.next_made(), deadline);
+      in, receiver, in.maker_of(input), in.owner().tables().step_of(receiver->server()), calls.next_made(), deadline);
   if (in.is_training() && made->source_ == nullptr) made->given_ = input;
   in.add({}, made);
-  method_call order{.whom = whom, .method = "forward", .deadline = deadline, .step = made->step_};
+  method_call order{.receiver = receiver, .method = "forward", .deadline = deadline, .step = made->step_};
   if (in.is_training()) {
     detail::pack(order.arguments, made->number_);
     detail::pack(order.arguments, in.next_key());
   } else {
     order.method = "infer";
-    order.step = in.owner().tables().step_after_last(whom->server());
+    order.step = in.owner().tables().step_after_last(receiver->server());
   }
   detail::pack(order.arguments, input);
   auto answer = std::make_shared<promise<tensor>>();
@@ -51,16 +51,16 @@ future<tensor> remote_pass::begin(tape& in, const reference_ptr& whom, std::chro
 
 std::string remote_pass::spoilt() const {
   if (const std::string input = where_spoilt(given_); !input.empty())
-    return fmt::format("the input of {} {}; {}", whom_->description("forward"), input, given_spoilt);
+    return fmt::format("the input of {} {}; {}", receiver_->description("forward"), input, given_spoilt);
   const std::string made = where_spoilt(output);
   if (made.empty()) return {};
-  if (!weight_.empty()) return fmt::format("{}: {}", whom_->description(), weight_);
-  return fmt::format("{} makes of finite numbers an output that {}; {}", whom_->description(), made, spoilt_advice);
+  if (!weight_.empty()) return fmt::format("{}: {}", receiver_->description(), weight_);
+  return fmt::format("{} makes of finite numbers an output that {}; {}", receiver_->description(), made, spoilt_advice);
 }
 
 void remote_pass::backward(tape& /*on*/) {
   given_ = {};
-  method_call order{.whom = whom_, .method = "backward", .deadline = deadline_};
+  method_call order{.receiver = receiver_, .method = "backward", .deadline = deadline_};
   order.step = step_;
   detail::pack(order.arguments, number_);
   detail::pack(order.arguments, source_ != nullptr);

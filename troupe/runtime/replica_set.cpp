@@ -46,7 +46,7 @@ bool replica_set::is_reduced() const {
 
 std::optional<error> replica_set::spoilt(std::uint64_t last_step) const {
   for (const auto& one : replicas_)
-    if (const auto found = one->numbers().judge(last_step))
+    if (const auto found = one->numbers().check_finite(last_step))
       return error(error_kind::run, fmt::format("{}: {}", one->label(), found->description(spoilt_advice)));
   return std::nullopt;
 }

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/trainer/sparse_client.hpp"
 #include "actors/server/step_contexts.hpp"
+#include "actors/trainer/sparse_client.hpp"
 #include "model/exact_sum.hpp"
 #include "troupe/future.hpp"
 #include "troupe/optimizer.hpp"

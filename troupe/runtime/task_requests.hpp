@@ -22,9 +22,10 @@ class task_requests {
 
   /// Sends a request, and calls `on_answer` or `on_error` in the executor: waiting tasks then resume.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
-  void ask(const Handle& whom, actors::question what, Message message, OnAnswer on_answer, OnError on_error) const {
+  void ask(const Handle& receiver, actors::question what, Message message, OnAnswer on_answer, OnError on_error) const {
     what.survives_error = true;
-    actor_.ask<Answer>(whom, what, std::move(message), entering(std::move(on_answer)), entering(std::move(on_error)));
+    actor_.ask<Answer>(receiver, what, std::move(message), entering(std::move(on_answer)),
+                       entering(std::move(on_error)));
   }
 
   /// Returns a callback that calls `what` in the executor.

@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "actors/common/actor_trace.hpp"
+#include "actors/common/traced_system.hpp"
 #include "actors/trainer/progress_losses.hpp"
 #include "actors/trainer/rank_checkpoint.hpp"
 #include "actors/trainer/step_schedule.hpp"
 #include "actors/trainer/step_votes.hpp"
-#include "actors/common/traced_system.hpp"
 #include "actors/trainer/trainer_body.hpp"
 #include "actors/trainer/trainer_maker.hpp"
 #include "base/assert.hpp"
