@@ -32,10 +32,10 @@ std::pair<error_kind, std::string> thrown_by(std::uint32_t trainers, Function fu
 }
 
 template <class Function, class... More>
-void expect_error(const std::string& text, std::uint32_t trainers, Function function, More... more) {
+void expect_error(const std::string& expected, std::uint32_t trainers, Function function, More... more) {
   const auto [kind, text] = thrown_by(trainers, function, more...);
   EXPECT_EQ(kind, error_kind::run) << "its exit code is 1";
-  EXPECT_NE(text.find(text), std::string::npos) << text;
+  EXPECT_NE(text.find(expected), std::string::npos) << text;
 }
 
 enum class way : std::uint8_t { callback, dropped, kept };

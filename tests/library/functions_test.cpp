@@ -185,21 +185,21 @@ TEST(Functions, RefuseShapesThatDoNotFit) {
   const auto text = [](std::function<tensor(context&, const tensor&)> what) {
     return error_of({std::move(what), {}}).substr(std::string("trainer 0, step 1: ").size());
   };
-  EXPECT_EQ(description([](context& in, const tensor& x) { return add(in, x, constant({6}, six)); }),
+  EXPECT_EQ(text([](context& in, const tensor& x) { return add(in, x, constant({6}, six)); }),
             "add: tensors [1, 6] of float32 and [6] of float32; it takes two of one shape and type");
-  EXPECT_EQ(description([](context& in, const tensor& x) { return multiply(in, x, sum(in, x)); }),
+  EXPECT_EQ(text([](context& in, const tensor& x) { return multiply(in, x, sum(in, x)); }),
             "multiply: tensors [1, 6] of float32 and [1] of float64; it takes two of one shape and type");
-  EXPECT_EQ(description([](context& in, const tensor& x) { return reshape(in, x, {4}); }),
+  EXPECT_EQ(text([](context& in, const tensor& x) { return reshape(in, x, {4}); }),
             "reshape: [1, 6] has 6 numbers, [4] would have 4");
   EXPECT_EQ(
-      description([](context& in, const tensor& x) { return concat(in, x, constant({6}, six)); }),
+      text([](context& in, const tensor& x) { return concat(in, x, constant({6}, six)); }),
       "concat: tensors [1, 6] of float32 and [6] of float32; it takes float32 alike in all dimensions but the last");
-  EXPECT_EQ(description([](context& in, const tensor& x) {
+  EXPECT_EQ(text([](context& in, const tensor& x) {
               return pairwise_dots(in, x, constant({2, 3}, six));
             }),
             "pairwise_dots: tensors [1, 6] and [2, 3] of float32; it takes matrices [n, d] of one shape, of float32");
   const std::vector<std::int64_t> whole = {1};
-  EXPECT_EQ(description([&](context& in, const tensor&) { return sum(in, tensor::of<std::int64_t>({1}, whole)); }),
+  EXPECT_EQ(text([&](context& in, const tensor&) { return sum(in, tensor::of<std::int64_t>({1}, whole)); }),
             "sum: a tensor [1] of int64; it takes float32 or float64, at least 1 number");
 }
 

@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t one = 1;
 constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
 
-void expect_no_memory(const std::string& text, const std::string& text) {
-  EXPECT_FINDS(text, text);
+void expect_no_memory(const std::string& text, const std::string& expected) {
+  EXPECT_FINDS(text, expected);
   EXPECT_FINDS(text, "iB, and ");
   EXPECT_FINDS(text, "iB of memory are available");
 }
@@ -212,13 +212,13 @@ std::string error_of_check(const nn::module& of) {
 TEST(SavedNumbers, OfMoreThanAnyMemoryAreRefused) {
   const std::uint64_t bytes_wrap = std::uint64_t{1} << 62;
   for (const std::uint64_t numbers : {bytes_wrap, bytes_wrap + 1, std::numeric_limits<std::uint64_t>::max()}) {
-    const std::string text =
+    const std::string expected =
         "saver: saved() is " + std::to_string(numbers) + " numbers for an input [1, 2]; it has more than ";
     for (const std::string& text :
          {test::error_of(1, pass_there, numbers), test::error_of(1, pass_here, nn::sequential(saver(numbers))),
           test::error_of(1, pass_here, nn::sequential(saver(numbers), nn::linear(2, 2))),
           test::error_of(1, pass_here, nn::sequential(nn::residual(saver(numbers)))), error_of_check(saver(numbers))})
-      EXPECT_FINDS(text, text);
+      EXPECT_FINDS(text, expected);
   }
 }
 

@@ -234,9 +234,9 @@ task<> make_mistake(trainer me, mistake which) {
 }
 
 TEST(OverlappingPipelines, RefuseWhatTheyCannotDo) {
-  const auto expect = [](mistake which, const std::string& text) {
+  const auto expect = [](mistake which, const std::string& expected) {
     const std::string text = error_of(2, make_mistake, which);
-    EXPECT_NE(text.find(text), std::string::npos) << text;
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
   };
   expect(mistake::no_batch, "pipeline: an optimizer step with a context in which no batch was passed");
   expect(mistake::second_batch, "pipeline: a second batch before the optimizer's step");

@@ -355,9 +355,9 @@ task<> make_mistake(trainer me, mistake which) {
 }
 
 TEST(PipelineErrors, NameWhatTheStagesDoInOtherWays) {
-  const auto expect = [](mistake which, const std::string& text) {
+  const auto expect = [](mistake which, const std::string& expected) {
     const std::string text = error_of(2, make_mistake, which);
-    EXPECT_NE(text.find(text), std::string::npos) << text;
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
   };
   expect(mistake::other_batch,
          "pipeline: stage 1 of replica 0 has a batch of 3 samples, stage 0 one of 4; the stages of a replica take the "

@@ -39,7 +39,7 @@ class drawn_trainer final : public runtime::waiting_trainer {
       : waits_(waits), rank_(rank), mail_(mail) {}
 
   std::optional<runtime::trainer_wait> waits_now() const override {
-    runtime::trainer_wait made{{.rank = rank_, .members = {}, .text = "trainer " + std::to_string(rank_)}, {}};
+    runtime::trainer_wait made{{.rank = rank_, .members = {}, .words = "trainer " + std::to_string(rank_)}, {}};
     for (std::uint32_t other = 0; other < waits_.size(); ++other)
       if (waits_[rank_][other]) made.on.push_back(other);
     if (made.on.empty()) return {};
@@ -117,7 +117,7 @@ TEST(WaitCycles, AreToldFromTheLowestRankOn) {
   runtime::wait_cycles search(one, 1, 3);
   std::vector<msg::peer_wait> path;
   for (const std::uint32_t rank : {1U, 0U, 2U})
-    path.push_back({.rank = rank, .members = {}, .text = "trainer " + std::to_string(rank)});
+    path.push_back({.rank = rank, .members = {}, .words = "trainer " + std::to_string(rank)});
   EXPECT_TRUE(search.take(2, {{}, 2, 1, path}));
   EXPECT_EQ(one.found,
             "trainers wait for each other, and none of them can continue: trainer 0; trainer 2; trainer 1; all "
@@ -129,8 +129,8 @@ TEST(WaitCycles, AreNotLookedForByProbesThatNoTrainerSends) {
   std::vector<probe_under_way> mail;
   drawn_trainer one(waits, 0, mail);
   runtime::wait_cycles search(one, 0, 2);
-  const msg::peer_wait of_1{.rank = 1, .members = {}, .text = ""};
-  const msg::peer_wait of_2{.rank = 2, .members = {}, .text = ""};
+  const msg::peer_wait of_1{.rank = 1, .members = {}, .words = ""};
+  const msg::peer_wait of_2{.rank = 2, .members = {}, .words = ""};
   EXPECT_FALSE(search.take(1, {{}, 1, 1, {}}));
   EXPECT_FALSE(search.take(1, {{}, 1, 1, {of_2}}));
   EXPECT_FALSE(search.take(1, {{}, 1, 1, {of_2, of_1}})) << "there is no trainer 2";

@@ -262,8 +262,8 @@ TEST_F(StepGraphRunsGpu, AskForOneLaunchAStep) {
 
 TEST_F(StepGraphRunsGpu, AreRefusedWhereTheHostNeedsNumbersWithinAStep) {
   const auto refusal = [this](const settings& how) { return run(how, true).error; };
-  const auto says = [](const std::string& text, const char* text) {
-    return text.starts_with("--step-graph on: ") && text.find(text) != std::string::npos;
+  const auto says = [](const std::string& text, const char* part) {
+    return text.starts_with("--step-graph on: ") && text.find(part) != std::string::npos;
   };
   EXPECT_PRED2(says, refusal({{"trainers", "2"}}), "--trainers 1");
   EXPECT_PRED2(says, refusal({{"servers", "2"}}), "--servers 1");

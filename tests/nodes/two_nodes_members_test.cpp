@@ -232,7 +232,7 @@ TEST_F(TwoNodesMembers, EveryoneIsToldHowTheRunHasEnded) {
   EXPECT_EQ(server->outcome->error().message, line);
   ASSERT_TRUE(one->end);
   EXPECT_FALSE(one->end->done);
-  EXPECT_EQ(one->end->text, line);
+  EXPECT_EQ(one->end->words, line);
 }
 
 TEST_F(TwoNodesMembers, ANodeThatDoesNotAnswerInTimeEndsTheRun) {
@@ -279,7 +279,7 @@ TEST_F(TwoNodesMembers, ANodeThatIsLostInTheRunEndsItWithTheTunnelsWord) {
   EXPECT_EQ(answer_->error, protocol::errc::peer_failed);
   EXPECT_EQ(protocol::describe(answer_->error), line);
   ASSERT_TRUE(one->end);
-  EXPECT_EQ(one->end->text, line);
+  EXPECT_EQ(one->end->words, line);
 }
 
 TEST_F(TwoNodesMembers, ANodeThatIsLostInTheRunEndsItWithoutAnyWordToo) {

@@ -128,7 +128,7 @@ TEST_F(TwoNodesMessages, AMessageOf24MebibytesAndOneOf20000PartsArriveWhole) {
 TEST_F(TwoNodesMessages, EveryRefusalArrivesWithItsCodeAndItsWords) {
   const auto refuses = across(there_.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](const msg::give_up& asked) -> caf::result<msg::committed> {
-      return protocol::make_failure(static_cast<protocol::errc>(asked.head.step), asked.text);
+      return protocol::make_failure(static_cast<protocol::errc>(asked.head.step), asked.words);
     }};
   }));
   for (const std::string& text :
@@ -147,7 +147,7 @@ TEST_F(TwoNodesMessages, EveryRefusalArrivesWithItsCodeAndItsWords) {
 TEST_F(TwoNodesMessages, WhyAnActorHasEndedIsToldToWhoWatchesItFromTheOtherNode) {
   const auto ends = across(there_.spawn([](caf::event_based_actor* self) -> caf::behavior {
     return {[self](const msg::give_up& order) {
-      self->quit(protocol::make_failure(protocol::errc::not_finite, order.text));
+      self->quit(protocol::make_failure(protocol::errc::not_finite, order.words));
     }};
   }));
   const auto reason = here_.watch(ends);

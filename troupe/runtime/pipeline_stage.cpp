@@ -331,7 +331,7 @@ task<> pipeline_stage::drain() {
 }
 
 void pipeline_stage::check_drained(const char* what) const {
-  if ((!overlaps() || order_.alive() == 0) && stepped_in_ == 0) return;
+  if ((!overlaps() || order_.in_flight() == 0) && stepped_in_ == 0) return;
   throw error(error_kind::input, fmt::format("pipeline: {} while batches are under way; co_await drain() first", what));
 }
 

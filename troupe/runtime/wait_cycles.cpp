@@ -11,7 +11,7 @@ namespace {
 std::string cycle_text(std::vector<msg::peer_wait> cycle) {
   std::rotate(cycle.begin(), std::ranges::min_element(cycle, {}, &msg::peer_wait::rank), cycle.end());
   std::string text = "trainers wait for each other, and none of them can continue: ";
-  for (const msg::peer_wait& one : cycle) words += one.words + "; ";
+  for (const msg::peer_wait& one : cycle) text += one.words + "; ";
   return text + "all trainers call what belongs together, in the same order";
 }
 
