@@ -262,7 +262,7 @@ void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
 // -- deadlines and status ---------------------------------------------------------------------------------------------
 
 /// One timer for all buckets: a timer per bucket would wake another thread each time. A group that lacks another
-/// group's sum waits a little longer, since the other one knows whose share is missing.
+/// group's sum waits a little longer, since that group knows which rank's share is missing.
 void allreduce_group_state::look_for_late_ranks() {
   collective_->look_for_late();
   constexpr int looks_per_timeout = 10;

@@ -2,8 +2,8 @@
 // over all batches, summed in rank order, whichever processes the ranks are in.
 //
 // The actor checks messages, enforces timeouts, records and answers. ordered_sum.hpp sums a bucket, assigns its slices
-// and keeps its state; the mean is the sum times 1 / batches. The shares of trainers on CUDA devices are summed there
-// (device_collective.hpp).
+// and keeps its state; the mean is the sum times 1 / batches. The shares of trainers on CUDA devices are summed on the
+// devices (device_collective.hpp).
 
 #pragma once
 
@@ -89,10 +89,10 @@ class collective {
   /// Returns what the processes exchange for a bucket of `count` parameters.
   virtual share_exchange exchange_of(std::uint64_t count) const = 0;
 
-  /// Returns whether this collective can read the numbers of this process's ranks from where they are.
+  /// Returns whether this collective can read the share of a rank of this process in the memory where it is.
   virtual bool can_read(const msg::tensor& grad) const = 0;
 
-  /// Called when a rank of this process begins to take part: all processes are connected by then.
+  /// Called when a rank of this process begins to take part: all processes are then connected.
   virtual void join() {}
 
   /// Returns why a share from another process's rank does not fit this collective; none if it fits.
@@ -101,8 +101,8 @@ class collective {
   /// Reads another process's description of its devices. Returns an error if they do not fit this collective.
   virtual caf::error introduce(const msg::group_devices& theirs) = 0;
 
-  /// Sums the bucket now and returns true; or sums it later and finishes this bucket, and perhaps others, itself,
-  /// possibly before it returns. Requires: all shares of the bucket are there.
+  /// Sums the bucket and returns true; or returns false: the collective then calls `finish` itself, perhaps for several
+  /// buckets, and perhaps before this call returns. Requires: all shares of the bucket are there.
   virtual bool sum(const bucket_id& id, group_bucket& all) = 0;
 
   /// Ends the group if an operation of this collective takes too long or has failed. Called at intervals.

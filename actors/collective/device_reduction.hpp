@@ -27,7 +27,7 @@ namespace troupe::actors {
 /// Belongs to one actor. Throws `kernels::device_error`.
 class device_reduction {
  public:
-  /// For the ranks of this process.
+  /// `ranks`: the ranks of this process.
   device_reduction(const compute_devices& devices, std::span<const std::uint32_t> ranks);
   /// The UUIDs of the devices of this process's ranks, each once.
   std::vector<std::string> uuids() const;
@@ -41,7 +41,7 @@ class device_reduction {
   /// nothing to connect.
   void connect(const kernels::communicator_id& id, std::size_t first, std::size_t all);
 
-  /// Returns whether `launch` or `means` may be called; `busy` before `connect` as well.
+  /// Returns whether `launch` or `means` may be called; also `busy` before `connect`.
   kernels::communicator::state poll();
   /// Requires: `poll` returns `failed`.
   kernels::device_error error() const { return kernels::device_error(communicator_->error(), communicator_->why()); }
@@ -66,8 +66,9 @@ class device_reduction {
   /// Enqueues the sum of a bucket's shares over all ranks on the streams.
   void launch(std::uint32_t bucket, std::span<const share> shares, std::uint64_t count);
 
-  /// Requires: `poll` returns `ready` again. Returns the sum times `scale` for each share, on its rank's device. It
-  /// stays until the next launch of the same bucket, which waits for the ranks' work before they offer their shares.
+  /// Requires: `poll` returns `ready` again. Returns the sum times `scale` for each share, on its rank's device. The
+  /// results stay until the same bucket is launched again; that launch waits for all work that its ranks have enqueued
+  /// before they offer their shares.
   std::vector<msg::tensor> means(std::uint32_t bucket, std::span<const share> shares, float scale);
 
  private:

@@ -32,7 +32,8 @@
 //   exchanging  `add_sum`, the last one                 -> reduced
 //   reduced     `end`                                   -> idle
 //
-// A process may send its sum while another still collects, since they need different slices: such a sum counts at once.
+// A process may send its sum while another still collects, since they need different slices: the sum is counted when it
+// arrives.
 
 #pragma once
 
@@ -98,8 +99,8 @@ struct share_of_rank {
 /// Why a share or a sum is refused.
 struct refusal {
   enum class cause : std::uint8_t {
-    not_due,  ///< it has come before, or belongs to another process
-    misfit    ///< it has other elements than expected
+    not_due,  ///< it came before, or another process should get it
+    misfit    ///< its elements are not the expected ones
   };
 
   cause what = cause::misfit;

@@ -59,7 +59,7 @@ class actor_trace {
   /// The message being handled, or else the last one that was.
   msg::message_id cause() const { return cause_; }
   bool is_on() const { return recorder_ != nullptr; }
-  /// Returns whether another thread reads the messages' contents after their handlers.
+  /// Returns whether another thread reads the messages' contents after their handlers have run.
   bool keeps_contents() const { return keeps_contents_; }
   /// When the actor last read the clock for its current work, in ticks: close to now, and cheaper. It is no earlier
   /// than the start of the current message, or than the last record. 0: nothing is recorded.
@@ -172,7 +172,7 @@ class actor_trace {
 
   // -- other records -------------------------------------------------------------------
 
-  /// Writes a record of another kind. `with` holds everything but kind, actor, and `begin` if that is now.
+  /// Writes a record of another kind. `with`: all fields but kind and actor, and but `begin` if that is now.
   void note(trace::kind what, trace::record with, std::uint64_t bytes = 0);
   void note_drop(const caf::message& unexpected);
   void metric(trace::metric_name which, std::uint64_t step, double value);

@@ -22,7 +22,7 @@ class actor_yield {
   actor_yield(pointer self, actor_trace& trace, const std::uint64_t& step) : self_(self), trace_(trace), step_(step) {}
 
   /// Calls `resume` after the actors that get messages from now on have run, on this thread or another free one: a
-  /// worker runs first the actors that became ready last.
+  /// worker first runs the actors that became ready last.
   void to_woken(std::function<void()> resume) { self_->spawn<caf::hidden>(turn_of(std::move(resume))); }
 
   /// Calls `resume` after all actors that are ready, and returns true; returns false if it yielded less than 50 ms ago.

@@ -24,7 +24,7 @@ class batch_threads {
   /// these are large. `ahead`: how many batches are made ahead for each trainer.
   batch_threads(std::size_t own, std::size_t ahead);
 
-  /// Has a free thread call `make`. Without threads of its own, perhaps none does.
+  /// Has a free thread call `make`. Without threads of its own, perhaps no thread does.
   void post(std::function<void()> make);
 
   /// How many batches, of `numbers` indices and features each, a trainer has made ahead; 0: none.
@@ -38,9 +38,9 @@ class batch_threads {
   std::size_t ahead_;
 };
 
-/// How many threads are to make batches.
+/// How many threads make batches.
 struct batch_threads_request {
-  std::optional<std::size_t> count = {};  ///< null: the idle ones
+  std::optional<std::size_t> count = {};  ///< null: idle threads make them
   std::size_t sharers = 1;                ///< processes that share the cores, each with as many trainers
 };
 
@@ -50,7 +50,7 @@ std::size_t batches_made_ahead(const batch_threads_request& request, std::size_t
 /// Returns the threads for this process's trainers; null: they make their own batches.
 std::shared_ptr<batch_threads> make_batch_threads(const batch_threads_request& request, std::size_t trainers);
 
-/// Belongs to a trainer. `Batch`: what is made for a step.
+/// Belongs to a trainer. `Batch`: the type of a step's batch.
 template <class Batch>
 class batches_ahead {
  public:

@@ -29,16 +29,17 @@ double step_multiplications(const model::job& what, const model::data_spec& spec
 /// or nothing.
 std::optional<std::string> only_on_processor(const model::job& what, const nn::module& network);
 
-/// Returns where a job on data of these shapes computes best: on devices from `device_multiplications` on, or if only
-/// they multiply in its precision. Depends only on settings that a resumed run shares with the run before, except for
-/// the precision. Requires: `check_network` accepts the job.
+/// Returns where a job on data of these shapes computes best: on devices if a step takes at least
+/// `device_multiplications`, or if only devices multiply in the job's precision. Depends only on settings that a
+/// resumed run shares with the run before, except for the precision. Requires: `check_network` accepts the job.
 device_advice advice_for(const model::job& what, const model::data_spec& spec);
 
-/// Derives the data's shapes from the job alone (`model::spec_of`). No advice for data whose shapes only a file has.
+/// Derives the data's shapes from the job alone (`model::spec_of`). Gives no advice if only the data's file contains
+/// the shapes.
 device_advice advice_for(const model::job& what);
 
 /// Returns why a job's steps cannot each be a CUDA graph, and what to do about it; nothing if they can. Graphs need one
-/// trainer whose tables are all on its device, and steps within which the host needs no number.
+/// trainer whose tables are all on its device, and steps in which the host needs no numbers.
 std::optional<std::string> fault_of_step_graphs(const model::job& what, const model::data_spec& spec,
                                                 const compute_devices& devices);
 

@@ -55,7 +55,8 @@ msg::tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> 
 /// Returns the device memory of a blob; null: it is in host memory.
 inline const device_block* block_of(const msg::blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
 
-/// Columns of a device matrix for another actor to fill. They are not used until it reports that it has done so.
+/// Columns of a device matrix for another actor to fill. Their owner does not use them until that actor reports that it
+/// has filled them.
 struct device_destination final : msg::lookup_destination {
   explicit device_destination(device_matrix of) : what(std::move(of)) {}
 

@@ -77,7 +77,7 @@ inline caf::error cause_of(const std::exception_ptr& thrown) {
   }
 }
 
-/// Makes `self` turn an exception in a handler into such an error, pass it to `report`, and quit with it.
+/// Makes `self` turn an exception in a handler into the error of `failure_of`, pass it to `report`, and quit with it.
 /// Requires: the actor's state has `name` and `step`.
 void fail_on_exceptions(auto* self, std::function<void(const caf::error&)> report = {}) {
   self->set_exception_handler([self, report = std::move(report)](std::exception_ptr& thrown) -> caf::error {

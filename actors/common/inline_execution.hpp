@@ -121,9 +121,9 @@ class inline_execution : public caf::execution_unit {
   std::atomic<std::thread::id> running_on_;
 };
 
-/// Returns what runs the actors that trainer `self` wakes; null: the workers do. Not null only if trainers and servers
-/// both compute on devices: then the trainer has a thread of its own, and the servers' work, which is long on the
-/// processor, is short.
+/// Returns the executor of the actors that trainer `self` wakes; null: the workers run them. Not null only if trainers
+/// and servers both compute on devices: then the trainer has a thread of its own, and the servers' work, which is long
+/// on the processor, is short.
 inline std::unique_ptr<inline_execution> own_execution(caf::local_actor* self, const compute_devices& devices) {
   constexpr std::size_t messages_max = 64;  // other actors keep sending while this thread runs an actor
   return devices.trainers && devices.servers ? std::make_unique<inline_execution>(&self->system(), messages_max)

@@ -15,8 +15,8 @@
 
 namespace troupe::actors {
 
-/// The thread starts with the first call. In a system whose actors all run on one thread, as in tests, the calls run
-/// there as well. Belongs to one actor, and ends with it: the current call runs to its end, waiting ones are dropped.
+/// The thread starts with the first call. In a system whose actors all run on one thread, as in tests, the calls run on
+/// that thread. Belongs to one actor, and ends with it: the current call runs to its end, waiting ones are dropped.
 class writing_thread {
  public:
   writing_thread() = default;

@@ -153,7 +153,7 @@ void checkpointing::forget() {
 }
 
 /// Runs `work` on the writing thread, and then `then` with its result in the master, unless the checkpoint has ended.
-/// Requires: `work` refers to nothing of the master's.
+/// Requires: `work` does not refer to the master.
 template <class Work, class Then>
 void checkpointing::aside(trace::range_name name, Work work, Then then) {
   const std::uint64_t begin = trace_.is_on() ? trace::ticks_now() : 0;

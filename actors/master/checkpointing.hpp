@@ -45,8 +45,8 @@ class checkpointing {
 
   checkpointing(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
-  /// `report` may be null; it is called with every checkpoint taken or failed, and with one of step 0 only if that
-  /// failed. Requires: the arguments outlive this object.
+  /// `report` may be null; it is called with every checkpoint, taken or failed; with the checkpoint of step 0 only if
+  /// that failed. Requires: the arguments outlive this object.
   void start(const run_plan& plan, const table_shards& tables, const run_figures& figures,
              std::function<void(const checkpoint_summary&)> report);
 
@@ -60,7 +60,7 @@ class checkpointing {
   void tried();
 
   /// A trainer has handed over its state; `answer` is answered when the checkpoint is written or has failed. Returns an
-  /// error if no checkpoint is expected, or not now.
+  /// error if no checkpoint is expected now.
   caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& answer);
 
   /// A trainer has ended, after a checkpoint if the run saves any; later checkpoints reuse its last share.
@@ -103,7 +103,7 @@ class checkpointing {
   std::function<void(const checkpoint_summary&)> report_;
 
   state state_ = state::idle;
-  // By rank: what it saves, its answer if it waits, and whether its training has ended.
+  // By rank: the state to save, the answer to a waiting rank, and whether its training has ended.
   std::vector<std::optional<msg::save_dense>> shares_;
   std::vector<std::optional<caf::typed_response_promise<msg::committed>>> waiting_;
   std::vector<bool> ended_;

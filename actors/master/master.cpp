@@ -113,7 +113,7 @@ void master_state::wait_for_lost_members() {
     if (!given) return fail(given.error());
     for (const auto& [node, ranks] : *given)
       self_->send(members_.nodes().at(node).handle, msg::host_ranks{trace.next(step, plan_.cause), ranks});
-    wait_for_lost_members();  // one of them may be lost too
+    wait_for_lost_members();  // a member that hosts ranks now may also be lost
   });
 }
 
@@ -215,7 +215,7 @@ void master_state::trainer_done(std::uint32_t rank, msg::trained&& result) {
   weights_.add(rank / plan_.parts, std::move(result));
 }
 
-/// All trainers have ended; what runs beside them ends now.
+/// All trainers have ended: ends the companion that runs beside them.
 void master_state::training_done() {
   if (!plan_.companion) return collect();
   weights_.settle(plan_, tables_.tables(), [this] {  // so that the companion finds the state that training has left

@@ -18,7 +18,7 @@ namespace troupe::actors {
 namespace {
 
 /// For evidence, a process reads the stack of each of its threads and may send its whole ring, perhaps on a busy or
-/// slow machine. Without an answer by then, the others' evidence is reported alone.
+/// slow machine. After this time the evidence of the other processes is reported without it.
 constexpr std::chrono::seconds evidence_timeout{10};
 
 std::string plural(std::size_t count, std::string_view what) {

@@ -39,11 +39,11 @@ struct node_rules {
   std::function<bool()> again = {};
   /// How long lost members may take to come back; after that, other nodes host their ranks.
   std::chrono::milliseconds rejoin_timeout{60'000};
-  /// The number of this attempt at the run, and the failure of the previous one, whose members are to come back.
+  /// The number of this attempt at the run, and the failure of the previous one; its members must come back.
   std::uint64_t attempt = 1;
   std::string lost = {};
-  /// Returns for how long this process was stopped, if its members may just have taken that for its death. Null: this
-  /// process is never stopped.
+  /// Returns for how long this process was stopped, if its members may just have taken the pause for its death. Null:
+  /// this process is never stopped.
   std::function<std::optional<std::chrono::milliseconds>()> stopped_lately = {};
 };
 
@@ -80,8 +80,8 @@ class membership {
     msg::connected links;
   };
 
-  /// `rules`: members come from other processes; null: they are in this one. `note` may be null; it is called with one
-  /// line for each member that joins or leaves.
+  /// `rules`: members come from other processes; null: they are in this process. `note` may be null; it is called with
+  /// one line for each member that joins or leaves.
   void start(std::optional<node_rules> rules, std::function<void(const std::string&)> note);
   /// The run is known. Sets how many members it has (trainer r has part r % `parts` of its network; each `slices`
   /// neighbours need each other within every pass), and the settings that joining members must agree with.
@@ -102,7 +102,7 @@ class membership {
   caf::expected<msg::peer_node> join(const msg::join_node& offer, std::uint64_t step);
   /// The node has its data links. Returns an error if it lacks some that it needs.
   caf::error linked(std::uint32_t number, msg::connected links);
-  /// Sets the groups of the parts, by part, if all trainers are in this process.
+  /// If all trainers are in this process: sets each part's allreduce group, by part.
   void set_groups(std::vector<msg::allreduce_actor> groups);
 
   /// Assigns each free rank to a node of its role, in turn; slices of a stage to a host with other slices of it.
@@ -141,17 +141,17 @@ class membership {
   /// Returns the name of a member or node for error lines.
   std::string who_is(const caf::actor_addr& address) const;
 
-  // -- leaving: each loss is judged once ---------------------------------------------
+  // -- leaving: each loss is assessed once ---------------------------------------------
 
   /// An actor that the master monitors has ended. A device's failure is best reported by a trainer, which uses the
   /// device and knows the step: an allreduce group or server may notice the failure first, but its report waits for the
   /// trainer's.
   verdict assess(const caf::down_msg& down, std::uint64_t step);
-  /// Returns for how long this process was stopped, if that may just have cost it members.
+  /// Returns for how long this process was stopped, if the pause may just have cost it members.
   std::optional<std::chrono::milliseconds> own_stop() const {
     return rules_->stopped_lately ? rules_->stopped_lately() : std::nullopt;
   }
-  /// A control connection has ended. `own_stop`: its value when that report came.
+  /// A control connection has ended. `own_stop`: the result of `own_stop()` when that report came.
   verdict assess(const msg::node_lost& word, std::uint64_t step, std::optional<std::chrono::milliseconds> own_stop);
   /// A node has lost its link to another node.
   verdict assess(const msg::link_lost& word, std::uint64_t step) const;

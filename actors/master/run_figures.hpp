@@ -23,7 +23,7 @@ class epoch_totals {
   void add(msg::epoch_report&& report) { put(std::move(report), reports_); }
   void add(msg::evaluation&& share) { put(std::move(share), evaluations_); }
 
-  /// Returns whether every rank has reported, and has evaluated if it announced that.
+  /// Returns whether every rank has reported, and has evaluated if it announced an evaluation.
   bool complete() const;
 
   /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows. Throws

@@ -85,8 +85,8 @@ struct run_checkpoints {
   /// failures in seconds; 0: a day, divided by the number of hosts.
   bool automatic = false;
   double mtbf = 0;
-  /// Bytes that each server may use for copies of what changes while a checkpoint is written;
-  /// msg::any_memory: it decides.
+  /// The bytes that each server may use for copies of rows that change while a checkpoint is written; msg::any_memory:
+  /// the server decides.
   std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();
   /// Null: the run starts anew. Requires: `first_difference` finds none between its job and the run's.
   std::shared_ptr<const model::checkpoint> from;

@@ -30,8 +30,8 @@ class table_setup {
 
   table_setup(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
-  /// Makes the tables of `plan` on `servers`, and calls `then` once when they are ready. Servers' errors go to the
-  /// requests' complaint. Requires: `plan` outlives this object.
+  /// Makes the tables of `plan` on `servers`, and calls `then` once when they are ready. Errors of the servers are
+  /// passed to the `complaint` of the requests. Requires: `plan` outlives this object.
   void start(const run_plan& plan, const std::vector<msg::parameter_server_actor>& servers, std::function<void()> then);
 
   state now() const { return state_; }

@@ -19,15 +19,15 @@ struct trainer_rules {
   /// The step after which the job changes the number, and the new number; 0: no change.
   std::uint64_t after = 0;
   std::uint32_t to = 0;
-  /// Returns why the run cannot continue with `trainers` trainers after a step; null if it can. An empty function: the
-  /// run is a program's, whose number never changes.
+  /// Returns why the run cannot continue with `trainers` trainers after a step; null if it can. An empty function: a
+  /// program's run, in which the number never changes.
   std::function<std::optional<std::string>(std::uint32_t trainers, std::uint64_t step)> check = {};
 };
 
 /// Belongs to the master.
 class trainer_changes {
  public:
-  /// The run is to stop, so no attempt with another number follows.
+  /// The run will stop, so no attempt with another number follows.
   void stop() { stops_ = true; }
   bool stops() const { return stops_; }
 
@@ -48,7 +48,7 @@ class trainer_changes {
     return wrong;
   }
 
-  /// Returns how many trainers the run continues with if the present ones end after this step; 0: the run is over then.
+  /// Returns how many trainers the run continues with if the present ones end after this step; 0: the run then ends.
   std::uint32_t after(std::uint64_t step, const trainer_rules& rules, std::uint64_t total_steps) const {
     if (stops_ || step == total_steps) return 0;
     return asked_ == 0 && step == rules.after ? rules.to : asked_;

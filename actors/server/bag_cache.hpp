@@ -60,8 +60,8 @@ class bag_cache {
     return known->view;
   }
 
-  /// Makes room for later lookups where `take` was called. Requires: the use of those bags has been enqueued on the
-  /// stream.
+  /// Frees the entries of all bags that `take` has returned, for later lookups. Requires: the use of those bags has
+  /// been enqueued on the stream.
   void free_taken() {
     for (kept_lookup& one : kept_)
       if (std::exchange(one.is_taken, false)) one.number = 0;

@@ -36,7 +36,8 @@ class kept_table {
   kept_table(const kept_table&) = delete;
   kept_table& operator=(const kept_table&) = delete;
 
-  /// Called before these rows, or all of them, change. Returns false if they may not change yet, for lack of memory.
+  /// Called before these rows, or all of them, change. Returns false if they must not change yet, for lack of memory
+  /// for a copy.
   bool let_change(std::span<const std::int64_t> rows);
   bool let_all_change();
 

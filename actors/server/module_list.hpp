@@ -15,8 +15,7 @@
 
 namespace troupe::actors {
 
-/// Calls `what(i)` for each i below `count`; if `side_by_side`, on idle threads as well. Returns the first error by
-/// index.
+/// Calls `what(i)` for each i below `count`; if `side_by_side`, also on idle threads. Returns the first error by index.
 template <class F>
 caf::error first_error(std::size_t count, bool side_by_side, F what) {
   if (!side_by_side) {

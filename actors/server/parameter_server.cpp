@@ -132,7 +132,7 @@ caf::result<void> parameter_server_state::handle(msg::gradient& grads) {
   return {};
 }
 
-/// Returns whether this is the rank's last gradient again, which may already be applied.
+/// Returns whether `grads` repeats the rank's last gradient, which may already be applied.
 bool parameter_server_state::is_repeated(const msg::gradient& grads) const {
   const std::uint64_t last = contexts_.last_sequence(grads.rank);
   return last != 0 && grads.head.sequence == last;

@@ -3,8 +3,8 @@
 //
 // An optimizer step consists of `accumulate` global steps; all messages name the global step. Gradients are collected
 // in the context of their optimizer step; when every trainer's are complete, contexts are applied in order. A lookup is
-// parked until no more optimizer steps before it are missing than it allows, so no acknowledgement is needed. That also
-// bounds how far apart trainers can be, and so the number of open contexts; messages beyond are refused.
+// parked until it lacks at most as many optimizer steps as it allows, so no acknowledgement is needed. That also bounds
+// the distance between trainers, and so the number of open contexts; messages for later steps are refused.
 //
 // In a run over several processes, a trainer's messages are accepted from its own process only (`trainer_origins`).
 //

@@ -48,7 +48,7 @@ caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& or
   return msg::module_ref{trace.next(step, msg::id_of(order.head)), self_, module, order.shard, order.shards, rank_};
 }
 
-/// Has no answer: an invalid one ends this server, and with it the run.
+/// The message has no answer: an invalid one ends this server, and with it the run.
 caf::result<void> parameter_server_state::handle(const msg::set_optimizer& order) {
   caf::error error = check_origin(order.head, "an optimizer");
   if (!error) {

@@ -127,7 +127,7 @@ class remote_embedding_bag final : public remote_module {
   msg::state_entries state_dict(state_parts which) override {
     msg::state_entries entries;
     for (const table_array& own : arrays()) {
-      if (which == state_parts::weights && !entries.empty()) break;  // they are first
+      if (which == state_parts::weights && !entries.empty()) break;  // the first array holds the weights
       entries.emplace_back(own.name, msg::tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
                                                  msg::blob::own(copy_of(own.bytes))));
     }

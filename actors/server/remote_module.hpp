@@ -24,7 +24,7 @@ namespace troupe::actors {
 /// The trainers and batches whose gradients make up a context.
 struct contributors {
   std::uint32_t trainers = 0;  ///< trainers that had a batch
-  std::uint64_t batches = 0;   ///< batches of all of them
+  std::uint64_t batches = 0;   ///< batches of all these trainers
 };
 
 /// The result of a called method, without a header; or its error.
@@ -55,8 +55,8 @@ class module_host {
   /// Returns the batch that the server's tables on its device join. Null for the processor: there each table is alone,
   /// and idle threads process tables side by side.
   virtual std::shared_ptr<model::table_batch> tables_on(kernels::device& where) = 0;
-  /// Makes the gradients of the order's trainers form an optimizer step, by the order's other rules. Returns an error
-  /// if other rules were set before.
+  /// Sets the rules of optimizer steps: the trainers whose gradients form a step, and the order's other rules. Returns
+  /// an error if other rules were set before.
   virtual caf::error expect_trainers(const msg::instantiate& order) = 0;
 
   /// Has the server run `what` after its waiting messages, and not before `delay` has passed; never if it has ended.
@@ -78,7 +78,7 @@ class remote_module {
  public:
   virtual ~remote_module() = default;
 
-  /// Describes it for errors, as in `table 2`.
+  /// Describes the module for errors, as in `table 2`.
   virtual std::string description() const { return "a module"; }
 
   /// Chooses the optimizer and its initial state. Returns an error if it is invalid, or not the one chosen before.
@@ -92,9 +92,9 @@ class remote_module {
   /// Waits for a begun lookup, and returns its rows. Call at most once, while the module exists.
   using lookup_future = std::function<msg::tensor()>;
 
-  /// Begins to look up rows, as `type`. They go to the columns that the message offers, if those are on the module's
-  /// device. Several lookups may begin before the first is awaited: then those of tables on one device run together,
-  /// and a lookup that is not awaited may not run.
+  /// Begins to look up rows, as `type`. The rows go to the columns that the message offers, if those are on the
+  /// module's device. Several lookups may begin before the first is awaited: then the lookups of tables on one device
+  /// run together, and a lookup that is never awaited may never run.
   virtual caf::expected<lookup_future> lookup(const msg::bag_lookup& /*wanted*/, kernels::row_dtype /*type*/) {
     return no_table();
   }
@@ -110,7 +110,8 @@ class remote_module {
   virtual caf::error check(const msg::bag_gradient& /*grad*/) const { return no_table(); }
 
   /// Collects the gradients of a context, in rank order. Returns an error if they exceed the limit of an optimizer
-  /// step. Requires: they stay in place until the step is finished or, if it is not applied, until the next `collect`.
+  /// step. Requires: `grads` stay in memory until the step is finished or, if it is not applied, until the next
+  /// `collect`.
   virtual caf::error collect(std::span<const msg::bag_gradient* const> /*grads*/, contributors /*from*/) { return {}; }
 
   /// Returns the squared norm of the collected gradient, scaled as in `apply`.
@@ -123,9 +124,9 @@ class remote_module {
 
   /// Waits for the first step that is not finished. Returns an error if a gradient was NaN or Inf.
   virtual caf::error finish() { return {}; }
-  /// Returns whether `finish` waits for a device. If so, it is called before the next `collect`, or if steps are
-  /// captured as graphs, before the one after that: the device is done by then, and the host need not wait within the
-  /// step.
+  /// Returns whether `finish` waits for a device. If so, the server calls it just before the next `collect` (if steps
+  /// are captured as graphs, before the `collect` after that): the device then has had time to finish, and the host
+  /// does not wait within the step.
   virtual bool finishes_later() const { return false; }
   /// Has the device begin the step. Called for modules that finish later, when all have been applied.
   virtual void launch() {}
@@ -167,7 +168,7 @@ class remote_module {
   /// Returns whether it started from a checkpoint.
   virtual bool is_restored() const { return false; }
 
-  /// Calls a method. Returns its result; or nullopt, and passes the result later to what `later` returns.
+  /// Calls a method. Returns its result; or nullopt, and later passes the result to the function that `later` returns.
   virtual std::optional<call_result> call(msg::call& what, const std::function<call_return()>& later);
 
   /// Returns the digests [count, 1] of the bits of `count` local rows from row `first` on. Returns an error if the

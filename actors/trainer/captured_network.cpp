@@ -7,12 +7,12 @@ namespace troupe::actors {
 caf::error captured_network::begin(const msg::trainer_position& from, kernels::device& device) {
   if (auto error = whole_network::begin(from, device)) return error;
   graphs_.turn_on();
-  first_ = from.steps_done + 2;  // no graph for the first step: what it needs is not there yet
+  first_ = from.steps_done + 2;  // the first step is not a graph: objects that it needs do not exist yet
   return {};
 }
 
-/// Launches the previous step's graph, waits for the step before that while the device is busy with it, and begins this
-/// step's capture.
+/// Launches the previous step's graph, waits for the step before that while the device is busy with this graph, and
+/// begins this step's capture.
 void captured_network::begin_step() {
   whole_network::begin_step();
   if (work_.step < first_) return;

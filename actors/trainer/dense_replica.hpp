@@ -14,7 +14,7 @@
 //     begin_parts  (forward  loss  backward_inputs  backward_parameters)...  end_parts
 //
 // On a device the calls only enqueue. `end_pass` may read a batch's loss once the host has waited for it, when the rest
-// of the backward pass is enqueued as well; or a batch later, when the next batch's passes are enqueued: then the host
+// of the backward pass is also enqueued; or a batch later, when the next batch's passes are enqueued: then the host
 // never waits for what it has just enqueued.
 
 #pragma once
@@ -68,7 +68,7 @@ class dense_replica : public trained_parameters {
     nn::rank_means* ranks = nullptr;
     bool wants_grad_input = false;
     bool wants_it_on_host = false;  ///< in addition to the device
-    bool is_waited_for = false;     ///< by `wait_for_pass`
+    bool is_waited_for = false;     ///< whether `wait_for_pass` will wait for this pass
   };
 
   /// Requires: what `loss` refers to outlives the replica.
@@ -140,7 +140,8 @@ class dense_replica : public trained_parameters {
   /// Begins a batch whose `input`, `classes` and `values` are not read.
   void begin_parts(const pass& batch);
   /// Passes micro-batch `number` of a batch forward; the batch need not have begun. `input` [its samples, in_features]
-  /// stays until it has been passed back. `weights`: a copy of the current ones, if they change before that.
+  /// stays until it has been passed back. `weights`: a copy of the current weights, if these change before the
+  /// micro-batch is passed back.
   part forward(const pass& batch, std::size_t number, const float* input, std::shared_ptr<const float> weights = {});
   /// Returns the part's share of the batch's mean loss, and overwrites its outputs with their gradient. `targets`: the
   /// part's.

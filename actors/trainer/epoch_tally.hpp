@@ -35,8 +35,8 @@ class epoch_tally {
   /// Counts an optimizer step that all ranks have skipped.
   void add_skipped() { ++skipped_; }
 
-  /// Returns the epoch's figures so far, without header, rank and what other parts know (`steps`, `evaluates`). Resets
-  /// the counts that belong to one report.
+  /// Returns the epoch's figures so far, without header, rank, and the fields that other parts fill in (`steps`,
+  /// `evaluates`). Resets the counts that belong to one report.
   msg::epoch_report report(clock::time_point now);
   /// Returns the current position, without header; none within 100 ms of the last one, or if nothing is new.
   std::optional<msg::progress> report_progress(clock::time_point now);

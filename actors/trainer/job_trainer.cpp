@@ -136,7 +136,7 @@ caf::error job_trainer::check_asker() const {
 template <class Query, class Promise>
 void job_trainer::pass_query(const Query& query, Promise promise) {
   if (part_) return part_->answer(query, std::move(promise));
-  // Not while handling the order to train, which may be answered with it.
+  // Later, in a turn of its own: answering the query may also answer the order to train, which is still being handled.
   early_.push_back([this, query, promise] {
     run_in(caf::strong_actor_ptr(actor_.self->ctrl()), [this, query, promise] {
       const actor_trace::turn as_turn(actor_.trace, actor_.step);

@@ -28,7 +28,7 @@ host_need need_on_host(const model::job& what, const model::data_spec& spec, con
   const model::network model = model::as_network(model::hybrid_model(spec, what));
   const double samples = model::samples_per_step(what);
   double indices = 0;
-  double most_indices = 0;  // of one table
+  double most_indices = 0;  // the most indices of one table
   for (const model::table_spec& table : spec.tables) {
     indices += samples * indices_per_sample(what, table);
     most_indices = std::max(most_indices, samples * indices_per_sample(what, table));
@@ -101,7 +101,7 @@ device_need need_on_device(const model::job& what, const model::dataset& data, b
   // Besides the current step's input: inputs of the steps around it, and gradients that servers have not applied yet.
   const std::uint64_t ahead = model::lookups_ahead(what.staleness);
   const auto further = static_cast<double>(ahead + 2 + what.accumulate + ahead);
-  // In bf16 the layers save x, weights and gradients rounded as well.
+  // In bf16 the layers also save rounded copies of x, weights and gradients.
   const double with_saved = what.matmul_precision == kernels::matmul_precision::bf16 ? 1.5 : 1.0;
   need.weights = static_cast<double>(model.parameter_count()) * (buffers + with_saved - 1) * float_bytes;
   const auto numbers =

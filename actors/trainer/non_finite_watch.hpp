@@ -39,7 +39,7 @@ class non_finite_watch {
   };
 
   non_finite_watch() = default;
-  /// `open_max`: the most unjudged searches at a time, on the device of `on`. `step_max`: how many are usually fetched
+  /// `open_max`: the most unchecked searches at a time, on the device of `on`. `step_max`: how many are usually fetched
   /// at once; then each `fetch` is one copy.
   non_finite_watch(kernels::stream& on, std::size_t open_max, std::size_t step_max = 1)
       : open_max_(open_max), step_max_(step_max) {
@@ -71,7 +71,7 @@ class non_finite_watch {
     std::optional<std::size_t> first;
     std::size_t slot;  ///< the position of its result
   };
-  std::deque<search> open_;  ///< the last searches, not judged yet
+  std::deque<search> open_;  ///< the last searches, not checked yet
   // Counts of searches since the beginning.
   std::uint64_t known_ = 0;
   std::uint64_t fetched_ = 0;

@@ -1,5 +1,5 @@
-// What the parts of a network start from and save: some of the whole network's numbers, so that a run can resume with
-// other parts. With one part, all of them.
+// The state that each part of a network starts from and saves: its share of the whole network's numbers, so that a run
+// can resume with another division into parts.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// What a part starts from.
+/// The initial state of a part.
 struct part_start {
   std::vector<float> parameters;
   std::vector<float> buffers;      ///< empty: the network's initial ones

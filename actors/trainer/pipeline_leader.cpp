@@ -121,7 +121,7 @@ void pipeline_leader::send_input_beside(msg::activation what, const float* numbe
   links_.send_beside(what);
 }
 
-/// Passes what has come. A waiting pass prevents that, and handles it when it resumes.
+/// Passes the micro-batches that have come. Does nothing while a pass waits: it handles them when it resumes.
 void pipeline_leader::advance_passes() {
   if (slices_.is_waiting()) return;
   slices_.run(work_.step, [this] {

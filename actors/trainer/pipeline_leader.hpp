@@ -1,7 +1,7 @@
 // A step of a network that is cut into parts, the slices of stages: this trainer has the first part, and leads the
 // other parts of its replica. A batch's micro-batches go through the parts and back (`stage_passes`, `sliced_passes`)
-// instead of passing this part alone. The other trainers follow (`pipeline_worker`), with test rows as well; their
-// states belong to each checkpoint and to the final weights.
+// instead of passing this part alone. The other trainers follow (`pipeline_worker`), also with test rows; their states
+// belong to each checkpoint and to the final weights.
 
 #pragma once
 
@@ -50,7 +50,8 @@ class pipeline_leader : public step_body {
   msg::activation activation_of(std::uint64_t of_step, const std::shared_ptr<const model::batch>& of,
                                 std::uint32_t number) const;
   void advance_passes();
-  /// Passes what has come. Returns whether the step's batch has been passed back; for a stream, `passed_back` says so.
+  /// Passes the micro-batches that have come. Returns whether the step's batch has been passed back; for a stream,
+  /// `passed_back` says so.
   virtual bool pass_on() { return passes_->advance(); }
 
  private:

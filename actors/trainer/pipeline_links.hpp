@@ -29,7 +29,7 @@ class pipeline_links {
 
   std::uint32_t rank() const { return rank_; }
 
-  /// Sends to the next stage, if there is one, the received (or own) activation `what` with other numbers.
+  /// Sends `what`, with `numbers` instead of its own, to the next stage, if there is one.
   void send_on(msg::activation what, msg::tensor numbers) const {
     what.numbers = std::move(numbers);
     if (to_.behind) send(to_.behind, std::move(what));

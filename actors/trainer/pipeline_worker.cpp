@@ -145,7 +145,7 @@ void pipeline_worker::proceed() {
     msg::activation& next = inputs_.front();
     if (phase_ == stage_phase::idle && slices_.is_waiting()) break;
     if (job_.streams() && next.trains) {
-      if (phase_ != stage_phase::idle && passes_.order().has_ended()) break;  // it belongs to the next stream
+      if (phase_ != stage_phase::idle && passes_.order().has_ended()) break;  // `next` belongs to the next stream
       msg::activation input = std::move(next);
       inputs_.pop_front();
       take_into_stream(std::move(input));
@@ -209,7 +209,7 @@ void pipeline_worker::take_into_stream(msg::activation&& input) {
 }
 
 void pipeline_worker::advance() {
-  if (slices_.is_waiting()) return;  // the waiting pass handles what has come when it resumes
+  if (slices_.is_waiting()) return;  // the waiting pass handles the inputs when it resumes
   slices_.run(step_, [this] {
     const bool are_through = passes_.advance();
     if (last_of_stream_ && passes_.order().are_all_forward())  // the next stage gets no further batch either

@@ -121,7 +121,7 @@ class pipeline_worker final : public trainer_body {
   std::deque<msg::activation> inputs_;  ///< received and not passed yet
   std::uint64_t update_ = 0;            ///< the open optimizer step
   bool ends_update_ = false;
-  bool is_spoilt_ = false;                       ///< a loss of the step is NaN or Inf, and such steps are left out
+  bool is_spoilt_ = false;                       ///< a loss of the step is NaN or Inf, so the step is left out
   std::size_t missing_ = 0;                      ///< means that have not come
   std::optional<std::uint64_t> last_of_stream_;  ///< the last step, until the next stage is notified
   std::optional<open_query<msg::gradient_norm, msg::squared_norm>> norm_query_;

@@ -7,7 +7,7 @@
 //   | from      | to               | when                                                       |
 //   |-----------|------------------|------------------------------------------------------------|
 //   | none, due | writing, awaited | the rank's state is handed over                            |
-//   | writing   | queued           | another checkpoint is to be taken                          |
+//   | writing   | queued           | another checkpoint follows                                 |
 //   | queued    | due              | the one before is on disk, or has failed                   |
 //   | writing, awaited | none      | the checkpoint is on disk, or has failed                   |
 //   | awaited   | none             | the master has not accepted the state                      |
@@ -49,8 +49,8 @@ class rank_checkpoint {
   /// Returns whether this rank votes for a checkpoint now.
   bool is_due_by_time() const { return timer_ && timer_->is_due(checkpoint_timer::now()); }
 
-  /// A checkpoint is to be taken, for which the rank stands still since `now`. Returns whether the rank can hand over
-  /// its state; if not, it waits until the checkpoint before is written (`written`).
+  /// Begins a checkpoint, for which the rank stands still since `now`. Returns whether the rank can hand over its
+  /// state; if not, it waits until the previous checkpoint is written (`written`).
   bool begin(clock::time_point now) {
     paused_since_ = now;
     if (phase_ == phase::none) return true;

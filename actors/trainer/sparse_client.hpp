@@ -21,8 +21,8 @@
 // its columns of the network's input, and its gradient is read from the columns of the input's gradient, without
 // copies.
 //
-// If numbers are sent in 16 bits, every table is pooled here. Otherwise it would depend on the spread of the tables
-// whether pooled or single rows are rounded.
+// If numbers are sent in 16 bits, every table is pooled here. Otherwise the spread of the tables would decide whether
+// pooled or single rows are rounded.
 
 #pragma once
 
@@ -93,7 +93,7 @@ class sparse_client {
       bool is_on_device = false;             ///< the last answer is in its columns of the input
       std::vector<std::int64_t> indices;     ///< the batch's indices, as rows of `rows`
       std::vector<std::size_t> shard_begin;  ///< the first row of each shard in `rows`; shards + 1 elements
-      std::vector<float> rows;               ///< [distinct rows, dim], shard by shard, or as of one if split by columns
+      std::vector<float> rows;               ///< [distinct rows, dim], by shard; one shard if split by columns
 
       void clear() {
         is_pooled_here = is_on_device = false;

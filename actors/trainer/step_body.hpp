@@ -56,7 +56,7 @@ class step_body {
     else
       work_.replica->leave_out();
   }
-  /// Reads the losses that are not known yet, before something other than a step.
+  /// Reads the pending losses. Called before any work other than a step.
   virtual void settle() {}
 
   // -- between steps ---------------------------------------------------------------------

@@ -79,7 +79,7 @@ struct step_work {
     --waiting;
     advance();
   }
-  /// Calls `what` and continues, after the actors that get messages from now on.
+  /// Calls `what` and continues, after the actors that get messages from now on have run.
   void after_others(std::function<void()> what);
 
   // -- set-up and lookups ----------------------------------------------------------------
@@ -118,7 +118,7 @@ struct step_work {
   /// Requests the norm of the servers' gradients.
   void ask_for_norms();
   /// Sends a bucket to the group. `hears_others`: between steps this trainer waits for other actors anyway, and handles
-  /// their messages then; so if the mean is its own share, no actor need be woken for it.
+  /// their messages meanwhile; so no actor is woken if the mean is just its own share.
   void send_bucket(std::uint32_t bucket, bool hears_others);
   /// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
   bool is_long(const model::batch& samples) const;

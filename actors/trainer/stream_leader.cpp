@@ -5,8 +5,8 @@
 
 namespace troupe::actors {
 
-/// The last step that begins before the gradient of step `from` is used. No step begins beyond one that is followed by
-/// an evaluation, a checkpoint or the end, for which the pipeline must be empty.
+/// The last step that begins before the gradient of step `from` is used. If an evaluation, a checkpoint or the end
+/// follows a step, no later step begins: the pipeline must be empty.
 std::uint64_t stream_leader::forwards_through(std::uint64_t from) const {
   const step_schedule& schedule = work_.schedule;
   const auto empties = [&](std::uint64_t of_step) {

@@ -103,7 +103,6 @@ void trained_parameters::keep_buffers() {
   compute_->copy(buffers_.now.data(), buffers_.before.data(), buffers_.now.size() * sizeof(float));
 }
 
-/// The buffers are sent after the buckets, which the pass has filled.
 namespace {
 
 class places_in_buckets final : public nn::gradient_places {
@@ -136,6 +135,7 @@ void trained_parameters::backward(std::uint64_t step, bool last, function_ref<vo
   };
   places_in_buckets places(*buckets_, when_finished);
   pass(places);
+  // The buffers' bucket follows the gradients' buckets, which the pass has filled.
   if (last && is_on_host() && buckets() > gradient_bucket_count()) full(gradient_bucket_count());
 }
 
@@ -176,7 +176,7 @@ msg::tensor trained_parameters::as_share(std::span<const float> numbers) { retur
 
 msg::tensor trained_parameters::as_mean(std::span<const float> numbers) { return copied_to(given_mean_, numbers); }
 
-/// Copies on the host as well, so that the caller may reuse its numbers.
+/// Also copies on the host, so that the caller may reuse its numbers.
 msg::tensor trained_parameters::copied_to(kernels::device_array<float>& array, std::span<const float> numbers) {
   const std::uint64_t count = numbers.size();
   if (is_on_host()) return msg::tensor::own(count, 1, std::vector<float>(numbers.begin(), numbers.end()));

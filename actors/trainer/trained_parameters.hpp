@@ -73,7 +73,7 @@ class trained_parameters {
   void replace(std::span<const float> parameters, std::span<const float> buffers);
   /// Continues with another optimizer and its initial state. Requires: `start` before.
   void set_optimizer(const model::optimizer_spec& chosen);
-  /// On the device.
+  /// The numbers are on the device.
   const float* weights_data() const { return weights_.data(); }
   float* buffers_data() const { return buffers_.now.data(); }
   /// Returns a copy of the weights on the device, which later optimizer steps do not change; null: the network has no

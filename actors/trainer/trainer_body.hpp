@@ -56,7 +56,7 @@ class trainer_body {
   virtual void set_peers(const trainer_peers& /*all*/) {}
   /// The order to train has come. Called once.
   virtual void begin(msg::train& order) = 0;
-  /// The run is to stop. May be called before `begin`.
+  /// The run must stop. May be called before `begin`.
   virtual void stop() = 0;
   /// Another trainer does no more steps. Matters if trainers decide on their number of steps.
   virtual void take(const msg::trainer_ended& /*word*/) {}

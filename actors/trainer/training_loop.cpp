@@ -117,7 +117,7 @@ void training_loop::start(const msg::trainer_position& from) {
     enter(trainer_phase::looking_up);
     body_->look_up_for(step_ + 1);
     work_.prepare_next();
-  } else {  // only the evaluation can be left
+  } else {  // at most the evaluation remains
     const bool completes = schedule.completes_epoch(step_);
     if (!schedule.evaluates_after(step_) || (completes && from.evaluated)) {
       save_or_continue();
@@ -169,7 +169,7 @@ bool training_loop::blocks_link(const model::batch& samples) const {
 }
 
 /// Lets all other actors run first, from time to time. Trainers without tables wait only for each other, and a worker
-/// runs first the actors that became ready last: with a single worker, the master would never receive a request to
+/// first runs the actors that became ready last: with a single worker, the master would never receive a request to
 /// stop.
 bool training_loop::yields_to_all() {
   if (work_.assigned.replica != 0 || work_.client.servers() > 0 || !work_.replica->is_on_host()) return false;

@@ -76,8 +76,8 @@ caf::error whole_network::backward_inputs() {
   return {};
 }
 
-/// Returns whether the host needs this step's loss, or its rows' gradient, to continue. Trainers that do not wait for
-/// each other's gradients (async) would learn from a server of a NaN that the trainer responsible has not seen yet.
+/// Returns whether the host needs this step's loss, or its rows' gradient, to continue. With consistency async, a
+/// server could otherwise report a NaN to other trainers before the trainer that caused it has seen it.
 bool whole_network::waits_for_loss() const {
   return work_.clips_or_skips() || work_.job().staleness == model::any_staleness ||
          sparse_client::needs_host(work_.now.rows);

@@ -11,7 +11,7 @@
 // On a CUDA device the trainer has a thread of its own, which also runs the actors that it wakes. The host waits once a
 // step. If it needs the loss or the rows' gradient to continue, it waits for those; the next step's rows are copied
 // when they arrive, during the backward pass, the allreduce and the update. Otherwise it only waits until the device
-// has the step's input, and so the loss of the step before; this step's passes are enqueued by then. It reads the last
+// has the step's input, and so the loss of the step before; this step's passes are already enqueued. It reads the last
 // loss before it does anything but a step.
 
 #pragma once
