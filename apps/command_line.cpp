@@ -105,7 +105,7 @@ int answer(console& out, const CLI::App& program, const CLI::Success& success) {
 }  // namespace
 
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started) {
-  // Read before parsing, so that errors of the command line itself are JSON too.
+  // Read before parsing, so that errors of the command line itself are also JSON.
   console out(contains(arguments, "--json"), contains(arguments, "--quiet"));
 
   CLI::App program("Trains sparse-dense models as a system of actors.", "troupe");

@@ -15,7 +15,7 @@
 
 namespace troupe::apps {
 
-/// One such file. Thread: one at a time.
+/// A log file. Thread: one at a time.
 class epoch_log {
  public:
   /// `option`: for error messages, as in "--metrics-csv FILE". `beginning` is written before the first record.

@@ -178,7 +178,7 @@ std::string parity_text(const comparison& found) {
          fmt::format("{:<13} {} {:g}\n", found.ok() ? "ok" : "not ok", found.ok() ? "within" : "beyond", error_max);
 }
 
-/// Settings that change over how many actors a reference run is split, but not what it trains.
+/// Settings that change the number of actors of a reference run, but not its training.
 constexpr std::array splitting{"servers", "table-split", "pipeline", "schedule", "stages", "tensor-parallel"};
 
 result<int> parity(const CLI::App& app, const program_context& context) {

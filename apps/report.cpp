@@ -36,8 +36,8 @@ struct test_column {
 std::string with_four_digits(std::optional<double> value) { return fixed(value, 4); }
 
 /// Returns the metrics that have a value in some epoch, which depends on loss and targets: mse has no log loss, targets
-/// that are not classes have errors only. With these the table has at most 80 columns; those that the program has added
-/// follow.
+/// that are not classes have errors only. With these the table has at most 80 columns; metrics that the program has
+/// added follow.
 std::vector<test_column> test_columns(const std::vector<model::epoch_figures>& epochs) {
   using figures = model::epoch_figures;
   const auto has = [&epochs](const auto& value) {

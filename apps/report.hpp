@@ -41,7 +41,7 @@ class epoch_history {
 
   void add(const actors::epoch_summary& epoch);
 
-  /// Returns the last epoch's number; 0 before its end.
+  /// Returns the last epoch's number; 0 before the end of the first epoch.
   std::uint64_t last() const { return kept_.last ? kept_.last->epoch : 0; }
 
   /// Returns "" before the end of the first epoch.

@@ -72,8 +72,8 @@ void run_display::epoch(const actors::epoch_summary& now) {
   if (now.epoch <= reported_) return;  // an earlier attempt has reported it
   reported_ = now.epoch;
   if (out_.json()) out_.event(epoch_event(now));
-  // Without JSON, stdout gets nothing that informs the supervisor, which must know of the epoch before the user does:
-  // otherwise an attempt after a crash in between would report it again.
+  // Without JSON, no output to stdout informs the supervisor, which must know of the epoch before the user does:
+  // otherwise an attempt after a crash in between would report the epoch again.
   if (attempt* mine = attempt::mine(); mine != nullptr && !out_.json()) mine->print({}, reported_);
   progress_.epoch(now);
   look_after_output();

@@ -28,7 +28,7 @@ result<int> serve_page(const question& asked) {
   if (const auto token = given_text(asked.app, "token")) {
     if (token_file) return bad_input("--token: goes without --token-file, which is the better one");
     if (!page::is_token(*token))
-      return bad_input("--token: must be 8 to 128 letters, digits, '-' and '_'");  // without the token
+      return bad_input("--token: must be 8 to 128 letters, digits, '-' and '_'");  // does not quote the token
     how.token = *token;
     asked.out.warning(
         "--token: all users of this machine can read it in the list of processes; --token-file FILE and the variable "

@@ -100,7 +100,7 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
     return text == nullptr ? std::nullopt : std::optional(*text);
   };
   const auto is_given = [&](std::string_view name) { return model::value_of(given, name) != nullptr; };
-  // Another data set changes other settings too: report it first.
+  // Another data set also changes other settings: report it first.
   if (auto differs = difference_in("data", saved, given)) return bad_input(std::move(*differs));
   std::vector<model::setting> all = saved;
   // Saved steps would override the given epochs.
@@ -151,7 +151,7 @@ result<std::vector<model::membership>> resumed_memberships(const model::job& bef
   const auto number = trainers == nullptr ? std::nullopt : parse_number<std::uint32_t>(*trainers);
   if (!number || *number == 0 || *number == model::trainers_at(wanted, step)) return wanted;
   const bool has_list = model::value_of(given, "memberships") != nullptr;
-  if (has_list && *number == wanted.front().trainers) return wanted;  // the run's own command line: it began with those
+  if (has_list && *number == wanted.front().trainers) return wanted;  // the run began with this command line
   if (has_list)
     return bad_input("--trainers {}: --memberships has {} in step {}; leave one of them out", *number,
                      model::trainers_at(wanted, step), step);

@@ -60,7 +60,8 @@ class agent final : public troupe::remote_object {
     co_return calls_[rank].actions;
   }
 
-  /// All episodes of the observer have ended. Answers when those of the others have too, and the policy is updated.
+  /// All episodes of the observer have ended. Answers when the episodes of all observers have ended and the policy is
+  /// updated.
   troupe::task<progress> end_iteration(std::uint32_t rank, const std::vector<double>& rewards) {
     co_await arrival(rank, rewards, {}, {});
     co_return progress(mean_of_last(), steps_);
