@@ -1,4 +1,5 @@
-// Assertions, checked in release builds too. A failure is a bug of Troupe, never caused by a user, a file or a peer.
+// Assertions, which are also checked in release builds. A failure is a bug of Troupe, never caused by a user, a file or
+// a peer.
 
 #pragma once
 

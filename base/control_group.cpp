@@ -105,14 +105,14 @@ std::optional<std::string> below(const std::string& top, const std::string& path
 std::vector<control_group> groups_in(const tree& mounted, const std::string& path, const std::string& root) {
   const std::string top = root + mounted.folder;
   std::string folder = top + below(mounted.top, path).value_or("");
-  // A path of another namespace does not exist here: only the visible tree is known then.
+  // A path of another namespace does not exist here: then only the visible tree is known.
   if (!std::filesystem::is_directory(folder)) folder = top;
   std::vector<control_group> groups;
   for (;;) {
     groups.push_back({mounted.version, folder});
     if (folder.size() <= top.size()) return groups;
     folder.resize(folder.rfind('/'));
-    // Version 1 may have groups without a hierarchy: the groups above limit nothing then.
+    // Version 1 may have groups without a hierarchy: then the groups above limit nothing.
     if (mounted.version == 1 && number_in(folder + "/memory.use_hierarchy") == 0) return groups;
   }
 }

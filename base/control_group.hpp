@@ -10,7 +10,7 @@
 namespace troupe {
 
 /// A control group that may limit memory, as a folder of files. A process has one in the tree of each version; the
-/// groups above limit it too.
+/// groups above also limit it.
 struct control_group {
   int version = 2;
   std::string folder;

@@ -1,4 +1,4 @@
-// Texts of exceptions for people.
+// Texts of exceptions, for users.
 
 #pragma once
 

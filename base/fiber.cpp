@@ -69,7 +69,7 @@ fiber::fiber(std::function<void()> body) : body_(std::move(body)), stack_(make_s
 }
 
 void fiber::unwind() {
-  if (is_over_ || body_ != nullptr) return;  // it has not begun
+  if (is_over_ || body_ != nullptr) return;  // the body has not begun
   is_unwinding_ = true;
   go_in();
   TROUPE_ASSERT(is_over_);

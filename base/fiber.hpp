@@ -29,7 +29,7 @@ class fiber {
   void resume();
   bool is_over() const { return is_over_; }
   /// If the body has begun and not ended, unwinds its stack: this and every later `leave` throws `unwinding`. The
-  /// destructor does it too.
+  /// destructor also does this.
   void unwind();
 
   /// Returns from the body to the caller of `resume`; returns when `resume` is called again. Requires: the body calls

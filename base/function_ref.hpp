@@ -13,7 +13,7 @@ namespace troupe {
 template <class Signature>
 class function_ref;
 
-/// Refers to a callable object, which outlives it: for the type of a parameter.
+/// A parameter type that refers to a callable object, which must outlive it.
 template <class Result, class... Arguments>
 class function_ref<Result(Arguments...)> {
  public:

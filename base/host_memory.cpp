@@ -71,7 +71,7 @@ class large_blocks {
 
   /// Returns new memory that begins at a huge page, or null.
   static std::byte* map(std::size_t bytes) {
-    const std::size_t more = bytes + huge_page;  // so that it contains such an address
+    const std::size_t more = bytes + huge_page;  // so that it contains the begin of a huge page
     if (more < bytes) return nullptr;
     void* const room = mmap(nullptr, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) return nullptr;

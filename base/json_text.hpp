@@ -19,8 +19,8 @@ std::string json_string(std::string_view text);
 /// Returns `value` with enough digits to read back the same bits; null if it is not finite.
 std::string json_number(double value);
 
-/// Parses JSON that a user has written; skips a byte order mark. Faults, for use within a message: what is wrong and at
-/// which byte; also a repeated key, whose last value a parsed tree would silently keep.
+/// Parses JSON that a user has written; skips a byte order mark. Faults, for use within a message, name the error and
+/// its byte. A repeated key is also a fault: a parsed tree would silently keep its last value.
 result<boost::json::value> parse_json(std::string_view text);
 
 /// Builds one JSON object on one line, field by field. It is fast because tens of thousands of epochs may end in a

@@ -1,4 +1,4 @@
-// Folders and files that only this user can access, in places where other users can write too, such as /tmp.
+// Folders and files that only this user can access, in places where other users can also write, such as /tmp.
 
 #pragma once
 

@@ -19,7 +19,7 @@ enum class fault_kind {
   no_peer,         ///< the peer speaks another protocol, or another version of the handshake
   refused,         ///< the peer refused, with its reason
   not_trusted,     ///< wrong token, or a certificate that is missing, expired or of another authority
-  lost,            ///< an established link ended, or what a run needs: processes, links; another attempt may succeed
+  lost,            ///< a link or a process of the run ended; another attempt may succeed
   address_in_use,  ///< another process listens there
 };
 

@@ -29,7 +29,7 @@ struct open_code {
   std::string who = {};    ///< `trainer 1`; empty: `what` is a whole sentence
   std::string what = {};   ///< `its function (in step 12)`
   std::uint64_t turn = 0;  ///< changes when the code is left or entered
-  bool runs = true;        ///< it is on a thread; else it awaits something
+  bool runs = true;        ///< a thread runs it now; else it awaits something
   bool is_awaited = true;  ///< the run waits until it returns; else only while it runs
   std::uint64_t id = 0;    ///< unique among the code of this process
 };
