@@ -1,6 +1,6 @@
-// The cost of data parallelism, by the way in which trainers exchange what they learn; bench/data_parallel.sh runs it.
-// The network of apps/examples/mnist.toml without dropout learns generated images by SGD, 64 per trainer and step.
-// --way:
+// The cost of data parallelism, by the way in which trainers exchange their gradients or weights;
+// bench/data_parallel.sh runs it. The network of apps/examples/mnist.toml without dropout learns generated images by
+// SGD, 64 per trainer and step. --way:
 //
 //   gather     all through rank 0, like PyTorch's DataParallel: it scatters samples and broadcasts weights, each
 //              rank computes, and rank 0 gathers and averages

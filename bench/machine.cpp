@@ -24,8 +24,8 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t table_bytes = std::size_t{256} << 20;
 constexpr std::size_t row_floats = 64;
 
-/// Calls per second of all cores together, each of which only calls its body, made by make(core), for a while. Uses
-/// each core's median call.
+/// Calls per second of all cores together. Each core only calls its body, made by make(core), for a while. Uses each
+/// core's median call.
 template <class Make>
 double rate_together(std::size_t cores, const Make& make) {
   constexpr std::chrono::milliseconds budget{500};

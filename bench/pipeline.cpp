@@ -24,8 +24,8 @@ class sleeping_stages final : public actors::fault_injector {
   }
 };
 
-/// Runs a job of `steps` steps, and prints its line. Returns false on failure. `alike`: the number of passes in a row
-/// at a stage before it is empty.
+/// Runs a job of `steps` steps, and prints its line. Returns false on failure. `alike`: the number of passes that a
+/// stage makes in a row before it is empty.
 bool measure(const char* schedule, std::size_t stages, std::size_t micro_batches, std::size_t steps,
              std::size_t alike) {
   const auto what = model::parse_job({{"data", "synthetic"},

@@ -1,4 +1,5 @@
-// The cost of recording alone: a record, a dropped one, and a flood of small messages with and without a ring.
+// The cost of recording alone: of a record, of a dropped record, and of a flood of small messages with and without a
+// ring.
 //
 //   bench_tracing     nanoseconds: for a record the fastest of several rounds, for a flood the median
 
