@@ -1,4 +1,4 @@
-// A program's arguments, and what is wrong with them once CLI11 has read them.
+// A program's arguments, and the errors in them that remain once CLI11 has read them.
 
 #pragma once
 

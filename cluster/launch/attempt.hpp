@@ -36,7 +36,7 @@ struct roles_end {
 
 /// State that outlives an attempt. The supervisor owns it; each attempt has a copy.
 struct attempt_history {
-  std::uint64_t number = 1;      ///< this attempt's
+  std::uint64_t number = 1;      ///< this attempt's number, from 1
   std::uint64_t restarts = 0;    ///< attempts that may fail without a new checkpoint
   std::uint64_t losses = 0;      ///< attempts that have failed since the last new checkpoint
   std::uint64_t reached = 0;     ///< newest step of the previous attempt
@@ -58,7 +58,7 @@ struct attempt_history {
 /// program.
 boost::json::object read_note(const std::string& text);
 
-/// The attempt that this process leads. Thread: any, except for `finish_roles` and `hopeless`: one.
+/// The attempt that this process leads. Thread: any; one thread for `finish_roles` and `hopeless`.
 class attempt {
  public:
   /// The first character of messages of `print`.

@@ -43,7 +43,7 @@ result<void> read_times(const std::vector<model::setting>& given, checkpoint_ord
   return {};
 }
 
-/// A later attempt resumes from what earlier ones have saved.
+/// A later attempt resumes from the checkpoints of earlier ones.
 std::optional<std::string> folder_to_resume(const std::vector<model::setting>& given, const checkpoint_order& order) {
   const attempt* mine = attempt::mine();
   if (mine != nullptr && mine->before().number > 1 && order.save)

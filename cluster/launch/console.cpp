@@ -77,14 +77,14 @@ void console::warning(const std::string& message) {
 }
 
 void console::log(std::string_view text) {
-  // If stderr fails too, there is nowhere to report it.
+  // If stderr also fails, there is nowhere to report it.
   (void)write_all(STDERR_FILENO, text);
 }
 
 int console::finish(int code) {
   flush();
   if (output_error_ == 0) return code;
-  // A reader that closed the pipe did so for the user: no message.
+  // If the reader closed the pipe, the user wanted that: no message.
   if (output_error_ != EPIPE)
     log(fmt::format("{}: error: the results could not be written to stdout: {}\n", name_,
                     std::strerror(output_error_)));

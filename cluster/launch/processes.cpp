@@ -173,7 +173,8 @@ std::optional<std::string> role_processes::missing() {
   return std::nullopt;
 }
 
-/// Whether it is stopped for good: one that a terminal has stopped with this process may wake somewhat later.
+/// Returns whether a process stays stopped: one that a terminal has stopped together with this process may wake a
+/// little later.
 bool role_processes::is_stopped(process& one) {
   constexpr std::chrono::seconds longest{2};
   const auto now = std::chrono::steady_clock::now();
@@ -248,7 +249,7 @@ result<nodes::gather_options> gather_children(role_processes& children, children
   const bool is_random = mine.token.empty();
   attempt* supervised = attempt::mine();
   if (is_random) mine.token = supervised ? supervised->before().token : links::random_token();
-  // With the user's token other processes may join too, by TLS; the children use TLS only if the user asks for it.
+  // With the user's token other processes may also join, by TLS; the children use TLS only if the user asks for it.
   if (options.tls || !is_random) {
     auto made = links::make_tls(is_random ? links::expanded_key(mine.token) : links::stretched_key(mine.token));
     if (!made) return run_fault(std::move(made.error().message));
@@ -313,7 +314,7 @@ result<nodes::node_options> read_role_order() {
                                                           {"device", device_variable},
                                                           {"server-device", server_device_variable},
                                                           {"devices", devices_variable}};
-    if (!variables.contains(name)) return std::nullopt;  // it is for runs in one process
+    if (!variables.contains(name)) return std::nullopt;  // only runs in one process use the option
     const char* text = std::getenv(variables.at(name));
     const bool is_none = text == nullptr || *text == 0 || (name == "threads" && std::string_view(text) == "0");
     return is_none ? std::nullopt : std::optional<std::string>(text);

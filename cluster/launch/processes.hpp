@@ -68,7 +68,7 @@ class role_processes {
   std::optional<std::string> missing();
 
   /// Returns the largest peak memory of the ended processes. Other children of this process do not count: a shell that
-  /// became this process by exec may have had any.
+  /// became this process by exec may have had children of any size.
   double peak_rss_mib() const;
 
   /// Waits for the processes for at most `timeout`, then kills them. Returns a line for each process that a signal had

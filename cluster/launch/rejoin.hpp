@@ -10,8 +10,8 @@
 namespace troupe::launch {
 
 /// Takes part in a run, in each of its attempts, and returns when the run is over for this process. `recording`: each
-/// attempt has a recording of its own, in the same folder if that is named. `quietly`: another process reports to the
-/// user where recordings are. Faults: why it could not join or rejoin, or why the run failed.
+/// attempt has its own recording, in the same folder if the user has named one. `quietly`: another process reports to
+/// the user where recordings are. Faults: why it could not join or rejoin, or why the run failed.
 result<void> take_part(nodes::node_options options, const trace_order& recording, bool quietly, console& out);
 
 }  // namespace troupe::launch

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t restarts_by_default = 3;
 
-/// Restarts are the default if an attempt loses little, and if trainers join and leave by attempts.
+/// By default, a run restarts if an attempt loses little, or if trainers join and leave by attempts.
 result<std::uint64_t> read_restarts(const std::vector<model::setting>& given) {
   constexpr std::uint64_t restarts_max = 1'000'000;
   const auto text = option_text(given, "restarts");

@@ -1,4 +1,4 @@
-// Options with which a run survives the loss of processes, and the leading process's part in that.
+// Options that let a run survive the loss of processes, and how the leading process carries them out.
 
 #pragma once
 

@@ -29,7 +29,7 @@ bool diagnosis_wanted();
 void stop_now();
 
 /// From now on the first signal makes the program write `line` and end with exit code 1 after `time`, unless it has
-/// ended by then; an empty `line` turns that off. For programs that continue after their run: it needs no thread. No
+/// ended before; an empty `line` turns that off. For programs that continue after their run: it needs no thread. No
 /// effect if others handle SIGALRM.
 void end_by_next_signal(std::chrono::seconds time, const std::string& line);
 

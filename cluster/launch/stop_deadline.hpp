@@ -12,7 +12,7 @@
 namespace troupe::launch {
 
 enum class stopping_part : std::uint8_t {
-  leader,  ///< it ends, whatever has not returned
+  leader,  ///< it ends, even if other code has not returned
   member   ///< its leader decides; it ends itself if its own code does not return
 };
 
@@ -21,7 +21,7 @@ enum class stopping_part : std::uint8_t {
 /// effect, while it lives.
 class stop_deadline {
  public:
-  /// `out` gives the error's name and form.
+  /// `out` decides the program's name and the form in the error.
   stop_deadline(const console& out, stopping_part part);
   /// After a stop request the deadline stays: the process must end. Without one, main may continue, and a later signal
   /// ends it.

@@ -116,9 +116,9 @@ class supervisor {
   bool begun_ = false;
   std::string failed_;
   bool failed_by_device_ = false;
-  std::uint32_t changed_to_ = 0;  ///< trainers that the next attempt is to have; 0: it follows a loss
+  std::uint32_t changed_to_ = 0;  ///< number of trainers of the next attempt; 0: it follows a loss
   std::vector<std::string> ended_roles_;
-  bool loss_is_counted_ = false;  ///< the attempt's loss, though it has not ended yet
+  bool loss_is_counted_ = false;  ///< whether this attempt's loss is counted, though it has not ended yet
   std::optional<supervisor_clock::time_point> lost_at_;
   supervisor_clock::time_point last_look_;
   std::optional<supervisor_clock::time_point> stopped_since_;
@@ -127,7 +127,7 @@ class supervisor {
 };
 
 result<void> supervisor::run() {
-  std::fflush(nullptr);  // else both processes would write what is buffered
+  std::fflush(nullptr);  // else both processes would write the buffered text
   std::cout.flush();
   handle_signals();
   for (;;) {
@@ -253,8 +253,8 @@ void supervisor::look_after_stopped(child_process& leader) {
 }
 
 /// Restarts processes that were lost before the attempt has begun. Later losses end the attempt. If the leading process
-/// was lost during the end of the run, some processes know the end and have ended with success: the attempt lacks these
-/// as well.
+/// was lost during the end of the run, some processes know the end and have ended with success: the attempt also lacks
+/// these.
 void supervisor::look_after_roles(const message_socket& channel) {
   const auto lost = roles_.take_lost();
   const bool is_next = history_.number > 1 && history_.roles && !begun_;

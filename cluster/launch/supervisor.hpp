@@ -13,9 +13,9 @@ namespace troupe::launch {
 constexpr int exit_again = 75;
 
 /// Makes this process a supervisor, and returns in a copy of it, which leads the run's first attempt; and in further
-/// copies, one after the other, as long as attempts fail because of the environment and at most `restarts` have failed
-/// since the last new checkpoint. The supervisor never returns: it ends as the last attempt does. Copies are killed
-/// when it ends. Fault of kind input: this process has several threads, and cannot be copied.
+/// copies, one after another, while attempts fail because of the environment and at most `restarts` have failed since
+/// the last new checkpoint. The supervisor never returns: it ends as the last attempt does. Copies are killed when it
+/// ends. Fault of kind input: this process has several threads, and cannot be copied.
 result<void> supervise(std::uint64_t restarts, console& out);
 
 }  // namespace troupe::launch

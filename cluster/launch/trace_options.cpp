@@ -183,7 +183,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
 void run_trace::report_if_crashed(const console& out) const {
   if (!recorder_) return;
   say_if_overdue(kept_at(recorder_->folder()));
-  if (attempt::mine() == nullptr)  // else the next attempt removes it
+  if (attempt::mine() == nullptr)  // else the next attempt removes the trace
     say_if_crashed(
         fmt::format("{}: error: this process has crashed; its trace is kept: 'troupe trace blocked {}' says "
                     "what it did last\n",

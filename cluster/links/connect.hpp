@@ -33,7 +33,7 @@ namespace troupe::links {
 struct handshake_limits {
   /// Limit for the whole handshake, from the accepted or connected socket to the last byte.
   std::chrono::milliseconds time{5000};
-  /// Limit of concurrent handshakes; one more closes the oldest of the address that has most of them.
+  /// Limit of concurrent handshakes; one more closes the oldest handshake of the address with the most of them.
   std::size_t pending_max = 64;
 };
 
@@ -74,7 +74,7 @@ class listener {
   /// Returns the addresses, all with one port.
   virtual std::vector<endpoint> addresses() const = 0;
 
-  /// Returns the first of them.
+  /// Returns the first of these addresses.
   endpoint address() const { return addresses().front(); }
 };
 

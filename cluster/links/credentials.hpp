@@ -41,7 +41,7 @@ std::string random_token();
 /// A key derived from a token.
 using token_key = std::array<unsigned char, 32>;
 
-/// Derives the key by scrypt (N 2^15, r 8, p 1; 32 MiB), so that each guess costs an attacker some 0.1 s too. Caches
+/// Derives the key by scrypt (N 2^15, r 8, p 1; 32 MiB), so that each guess also costs an attacker about 0.1 s. Caches
 /// the key of the last token. Thread: any.
 token_key stretched_key(const std::string& token);
 

@@ -25,7 +25,7 @@ struct handshake_step {
   std::vector<std::byte> send;
   /// The end of the handshake: the other side's hello, or the fault. No text names the other side.
   std::optional<result<hello>> outcome;
-  /// Else the number of bytes to read; never more than a hello's.
+  /// Otherwise the number of bytes to read; never more than a hello has.
   std::size_t want = 0;
 };
 
@@ -39,7 +39,7 @@ class handshake_role {
   /// Handles the bytes that were wanted.
   virtual handshake_step feed(std::span<const std::byte> bytes) = 0;
 
-  /// Checks the first of the wanted bytes before the rest has arrived: a peer of another protocol may never send as
+  /// Checks the first of the wanted bytes before the rest has arrived: a peer of another protocol may never send that
   /// many.
   virtual std::optional<fault> glance(std::span<const std::byte> first) const = 0;
 };

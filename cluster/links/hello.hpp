@@ -12,7 +12,7 @@
 
 namespace troupe::links {
 
-/// Its encoding has at most `hello_bytes_max` bytes.
+/// The names and values of a hello; its encoding has at most `hello_bytes_max` bytes.
 using hello = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t hello_bytes_max = 64 * 1024;

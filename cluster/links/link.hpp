@@ -48,7 +48,7 @@ struct received_frame {
 
 /// Which frames are sent with a digest of their body. Digests of received frames are checked, unless `never`.
 enum class digest_use {
-  where_needed,  ///< not over loopback, nor with TLS, where bytes cannot change on the way
+  where_needed,  ///< not over loopback or with TLS: bytes cannot change on the way there
   always,
   never
 };

@@ -95,7 +95,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
     shaking->start();
   }
 
-  /// A flood of connections from one address closes only connections of that address.
+  /// If one address floods the listener, this closes only connections of that address.
   void make_room() {
     std::erase_if(pending_, [](const auto& one) { return one.what.expired(); });
     while (!pending_.empty() && pending_.size() >= handshakes_.pending_max) {

@@ -23,7 +23,7 @@ constexpr std::size_t shared_frame_bytes_min = 8 * 1024;
 constexpr std::size_t shared_memory_bytes = std::size_t{256} << 20;
 
 /// Requires: `below` is not started, and the other side does the same. `offered_bytes`: the memory that this side
-/// offers; 0: none, since the other one seems to be on another host.
+/// offers; 0: none, since the other side seems to be on another host.
 link_ptr with_shared_memory(link_ptr below, const link_limits& limits, std::size_t offered_bytes);
 
 }  // namespace troupe::links

@@ -369,7 +369,7 @@ void stream_link::tick() {
   if (phase_ == phase::closing) return end(nullptr);
   if (is_paused_) last_heard_ = now;
   const auto fifth = std::chrono::duration_cast<clock::duration>(limits_.dead_after) / 5;
-  // A late tick means that this process was stopped, and perhaps the other side too: the timeout restarts.
+  // A late tick means that this process was stopped, and perhaps also the other side: the timeout restarts.
   if (now - planned_tick_ > fifth) last_heard_ = now;
   if (now - last_heard_ >= 4 * fifth) {
     if (!something_to_read()) {  // bytes that have arrived are read first

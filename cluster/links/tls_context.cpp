@@ -133,7 +133,7 @@ const tls_context& context_of(const SSL* ssl) {
 }
 
 /// A connector that uses the token offers a pre-shared key, one with certificates does not. On a mismatch this side
-/// sends an alert that OpenSSL itself never sends, by which `tls_transport` recognises the mismatch.
+/// sends an alert that OpenSSL itself never sends, so that `tls_transport` recognises the mismatch.
 int check_client_hello(SSL* ssl, int* alert, void*) {
   const unsigned char* bytes = nullptr;
   std::size_t size = 0;

@@ -1,7 +1,7 @@
 // Encryption of links by TLS 1.3: with a pre-shared key derived from the run's token, or with certificates of both
 // sides. Both sides must use the same way; a mismatch is reported on each side.
 //
-// With the token the key exchange is ephemeral too (psk_dhe_ke): the token does not decrypt earlier connections.
+// With the token the key exchange is also ephemeral (psk_dhe_ke): the token does not decrypt earlier connections.
 
 #pragma once
 

@@ -239,7 +239,7 @@ class tls final : public transport {
     constexpr std::byte handshake_record{0x16};
     if (seen.front() == alert_record || seen.front() == handshake_record) return std::nullopt;
     constexpr std::size_t word_bytes = 6;                               // the same in any version
-    if (check_prologue(seen.first(std::min(seen.size(), word_bytes))))  // not this protocol either
+    if (check_prologue(seen.first(std::min(seen.size(), word_bytes))))  // nor this protocol
       return refused(fault_kind::no_peer, fmt::format("speaks no TLS; it said \"{}\"", shown(seen)));
     if (side_ == link_side::acceptor) {
       // A plain answer is not possible here; the peer recognises the alert protocol_version as TLS.
@@ -321,8 +321,8 @@ class tls final : public transport {
     return refused(fault_kind::no_peer, fmt::format("the TLS handshake failed: {}", said));
   }
 
-  /// Explains a failed handshake: the other side uses the token and this one certificates, or the reverse, or another
-  /// token. It recognises the alert of `check_client_hello`.
+  /// Explains a failed handshake: one side uses the token and the other one certificates, or their tokens differ. It
+  /// recognises the alert of `check_client_hello`.
   std::optional<io_outcome> recognise_other_way(int reason) const {
     if (SSL_is_init_finished(ssl_.get())) return std::nullopt;
     const bool connects = side_ == link_side::connector;

@@ -94,7 +94,8 @@ void control_tunnel::read_from_caf() {
       boost::asio::buffer(data, portion),
       [me = shared_from_this(), bytes = std::move(bytes)](const boost::system::error_code& error, std::size_t size) {
         if (error == boost::asio::error::operation_aborted) return me->wire_->close();
-        // CAF closes its end when the peer sends bytes that are no messages of its protocol, and when CAF itself ends.
+        // CAF closes its end when the peer sends bytes that are not messages of CAF's protocol, and when CAF itself
+        // ends.
         if (error) return me->break_off("what it sent is not a message");
         const std::byte* from = bytes.get();
         if (const auto length = me->from_caf_.excess({from, size}))

@@ -154,7 +154,7 @@ caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, cons
                                 how_to_shorten(type));
 }
 
-/// The receiver may hold back less than a portion forever.
+/// The receiver returns credit in portions, and may keep back less than one: so much in flight blocks no message.
 bool data_link::has_credit(std::uint64_t bytes) const {
   return in_flight_ < portion() || in_flight_ + bytes <= how_.window_bytes;
 }

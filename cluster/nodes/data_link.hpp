@@ -7,8 +7,8 @@
 //
 // Credit: a sender has at most `window_bytes` of messages without an answer in flight (gradients, buckets). The
 // receiver returns credit when its actor has handled them, in portions of an eighth of the window, so that a slow
-// actor's mailbox stays small. Requests need no credit: their sender waits for the answers. A message longer than the
-// window is sent when less than a portion is in flight.
+// actor's mailbox stays small. Requests need no credit, since their sender waits for the answers. A message longer than
+// the window is sent once less than a portion is in flight.
 
 #pragma once
 
@@ -182,7 +182,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   caf::strong_actor_ptr replies_;  ///< the sender of all messages from the peer
 
   std::atomic<std::uint64_t> newest_step_ = 0;
-  std::optional<std::uint32_t> woken_;  ///< the local actor that the link's thread is to run; that thread only
+  std::optional<std::uint32_t> woken_;  ///< the local actor that the link's thread must run; that thread only
   protocol::sent_blobs sent_blobs_;
   const protocol::frame_rules frames_;
   protocol::kept_blobs kept_blobs_;  ///< the link's thread only

@@ -14,7 +14,7 @@ namespace troupe::nodes {
 
 namespace {
 
-/// The messages of a step follow each other within this time; a longer computation gets the core.
+/// The messages of a step follow each other within this time; during a longer computation, other threads get the core.
 constexpr std::chrono::microseconds linger{30};
 
 /// Removes a leading `name: `, which would repeat the name.

@@ -243,8 +243,8 @@ void diagnoses::write(const std::string& why) {
   if (const auto done = write_new(why); !done) report(fmt::format("{}: no diagnosis: {}", why, done.error().message));
 }
 
-/// Compares a hang with the last one on the same evidence: the rings of all hosts. If all rings are of this host, that
-/// needs no folder.
+/// Writes a diagnosis unless its hang is already known. The comparison needs the rings of all hosts; if all are on this
+/// host, it needs no folder.
 result<void> diagnoses::write_new(const std::string& why) {
   const bool is_wanted = why == signal_here || why == signal_to_member;
   if (!is_wanted && last_ && last_was_of_this_host_)

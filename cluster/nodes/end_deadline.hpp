@@ -17,7 +17,7 @@ namespace troupe::nodes {
 class end_deadline {
  public:
   /// `report` is called on another thread with the error line, right before the process ends. Throws
-  /// `std::system_error` if no thread can be created: later would be too late.
+  /// `std::system_error` if no thread can be created.
   explicit end_deadline(std::function<void(const std::string&)> report);
   /// Cancels the deadline.
   ~end_deadline();

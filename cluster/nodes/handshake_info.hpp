@@ -9,7 +9,7 @@
 
 namespace troupe::nodes {
 
-/// `purpose`: what the connection is for. `session`: a unique name of the connection.
+/// `purpose`: the connection's purpose, as text. `session`: a unique name of the connection.
 links::hello handshake_info(const std::string& purpose, const std::string& session);
 
 }  // namespace troupe::nodes

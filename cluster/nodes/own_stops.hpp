@@ -23,7 +23,7 @@ class own_stops {
   std::chrono::milliseconds interval() const { return dead_after_ / 20; }
   void look();
 
-  /// Returns how long this process was stopped, if it may have just lost members for that reason.
+  /// Returns how long this process was stopped, if the pause may just have cost it members.
   std::optional<std::chrono::milliseconds> lately() const;
 
  private:

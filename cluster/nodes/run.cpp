@@ -144,7 +144,7 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
     if (!due) due = troubles.take();
     if (!due && options.watch.wanted && options.watch.wanted()) due = signal_here;
     if (due) written.write(*due);
-    // Repeated until it has effect: a master that has not begun has no run to give up.
+    // Repeated until it has an effect: before the master has begun, it has no run to give up.
     if (options.gather && options.gather->hopeless)
       if (auto why = options.gather->hopeless()) caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
     if (passed_on || user_stop == nullptr || !user_stop->requested()) continue;

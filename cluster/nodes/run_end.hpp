@@ -10,14 +10,14 @@
 namespace troupe::nodes {
 
 /// Stops long computations on an actor system's threads, such as drawing the rows of a table, when the run is over:
-/// their result is useless then, and the system waits for the threads. Requires: it outlives the system.
+/// their results are no longer needed, and the system waits for the threads. Requires: it outlives the system.
 class run_end {
  public:
   explicit run_end(caf::actor_system_config& config) { config.add_thread_hook<heeding>(over_); }
   run_end(const run_end&) = delete;
   run_end& operator=(const run_end&) = delete;
 
-  /// Its destructor announces the end; declare it after the system.
+  /// The announcer's destructor announces the end; declare the announcer after the system.
   class announcer {
    public:
     explicit announcer(run_end& end) : end_(end) {}

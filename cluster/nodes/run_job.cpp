@@ -21,11 +21,12 @@ namespace {
 /// The option by which a user reduces the dense weights.
 const char* network_option(const model::job& what) { return what.layers.empty() ? "--hidden" : "--layers"; }
 
-/// Reserves buffers for matrix products if trainers multiply on the processor. If the trainers have processes of their
-/// own, with this one's limits, it only checks that they can. `room`: bytes that the run keeps in this process.
+/// Reserves buffers for matrix products if trainers multiply on the processor. If the trainers have their own
+/// processes, with the same limits as this one, only checks that those can reserve them. `room`: bytes that the run
+/// keeps in this process.
 result<void> check_products_of(const model::job& what, const model::network& model, std::uint64_t room,
                                const run_options& options) {
-  constexpr double small = 8192;  // such products need no buffers (kernels/cpu/linear.cpp)
+  constexpr double small = 8192;  // products of this size need no buffers (kernels/cpu/linear.cpp)
   if (options.devices.trainers || static_cast<double>(model.multiply_adds()) * model::samples_per_step(what) <= small)
     return {};
   const bool elsewhere = options.gather || options.devices.elsewhere;

@@ -22,7 +22,7 @@ result<void> check_threads(std::size_t wanted);
 /// free. With fewer buffers, products wait for each other. Fails if there is no room for any buffer.
 result<void> prepare_products(std::size_t wanted, std::uint64_t room);
 
-/// Refuses what `prepare_products` would refuse in a process like this one, and reserves nothing.
+/// Fails if `prepare_products` would fail in a process like this one; reserves nothing.
 result<void> check_products(std::size_t wanted, std::uint64_t room);
 
 }  // namespace troupe::nodes

@@ -79,7 +79,7 @@ std::string stack_of(pid_t thread, int signal_number, std::chrono::steady_clock:
   asked_for.ready.store(false);
   asked_thread.store(thread);
   if (::syscall(SYS_tgkill, ::getpid(), thread, signal_number) != 0) return "  it has just ended\n";
-  // At least once, however late it is.
+  // Waits at least once, even after the deadline.
   do std::this_thread::sleep_for(std::chrono::microseconds(200));
   while (!asked_for.ready.load() && std::chrono::steady_clock::now() < give_up);
   asked_thread.store(0);
@@ -93,7 +93,7 @@ std::string stacks_of_all_threads() {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   std::array<void*, depth_max> mine{};
-  const int depth = ::backtrace(mine.data(), static_cast<int>(depth_max));  // loads libraries, which a handler may not
+  const int depth = ::backtrace(mine.data(), static_cast<int>(depth_max));  // loads libraries, which handlers must not
   const int signal_number = SIGRTMIN + 3;
   struct sigaction action = {};
   action.sa_handler = &on_signal;

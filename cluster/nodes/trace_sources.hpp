@@ -13,7 +13,7 @@
 
 namespace troupe::nodes {
 
-/// Half of the available memory: analyses need some as well.
+/// Half of the available memory: analyses also need some.
 constexpr std::uint64_t share_of_one_recording = 2;
 /// A quarter, for callers that keep the last reading while they read again.
 constexpr std::uint64_t share_of_two_readings = 4;

@@ -106,7 +106,7 @@ class unreturned_text {
     has_own_code_ = true;
     const bool is_same = std::ranges::any_of(
         before_, [&](const open_code& other) { return other.id == one.id && other.turn == one.turn; });
-    if (!one.is_awaited && !is_same) return;  // it has been called since
+    if (!one.is_awaited && !is_same) return;  // the call began after the first look
     const bool is_new = here_.insert(one.who).second;
     if (!one.is_awaited && !is_new) return;  // it called the code already named
     if (is_same && one.runs)

@@ -19,8 +19,8 @@ struct reported_run {
   bool has_functions = false;  ///< its trainers run a program's function, not a job
 };
 
-/// Registers the run that this process leads, which `ask_leading_master` asks, while this object lives. Only one at a
-/// time counts.
+/// Registers the run that this process leads, which `ask_leading_master` asks, while this object lives. Only one object
+/// at a time has an effect.
 class leading_run {
  public:
   /// Requires: both outlive it.
@@ -30,14 +30,15 @@ class leading_run {
   leading_run& operator=(const leading_run&) = delete;
 };
 
-/// Whether there is such a run. Thread: any.
+/// Returns whether this process leads a run. Thread: any.
 bool leads_run();
 
-/// Asks for its status. Null: there is no such run, or no answer within `timeout`. Thread: any.
+/// Returns the status of the run that this process leads; null: it leads none, or there is no answer within `timeout`.
+/// Thread: any.
 std::optional<reported_run> ask_leading_master(std::chrono::milliseconds timeout);
 
-/// Describes what has not returned, first the code for which other actors wait: code of this process that is open `now`
-/// and was some time `before`, and actors of other processes. Empty: nothing is known.
+/// Describes what has not returned, first the code for which other actors wait: code of this process that is open in
+/// both `before` and `now`, and actors of other processes. Empty: nothing is known.
 std::string unreturned_functions_text(const std::vector<open_code>& before, const std::vector<open_code>& now,
                                       const std::optional<reported_run>& run);
 
