@@ -16,7 +16,7 @@ struct piece {
   std::unique_ptr<event> copied;
 };
 
-/// Returns two pieces of the sizes that `bytes` need; null if there is no memory for them: the copy is slower then.
+/// Returns two pieces of the sizes that `bytes` need; null if there is no memory for them: the copy is then slower.
 std::optional<std::array<piece, 2>> make_pieces(stream& on, std::size_t bytes) try {
   std::array<piece, 2> made;
   std::size_t left = bytes;

@@ -113,7 +113,7 @@ class time_mark {
 
 /// The first NaN or Inf, as returned by `stream::find_non_finite`.
 struct non_finite {
-  std::uint64_t place = 0;  ///< its index; the count of all numbers without one
+  std::uint64_t place = 0;  ///< its index; if no number is NaN or Inf, the count of all
   float number = 0;
 };
 

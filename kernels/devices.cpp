@@ -36,7 +36,7 @@ void ask_cuda_probe(device_report& report) {
   const module_symbol symbol = find_in_module(cuda::probe_file, cuda::find_devices_symbol);
   if (symbol.address == nullptr) {
     report.reason = symbol.error;
-    // Packages come without the modules: that is no fault if there is no device either.
+    // Packages lack the modules: that is no fault on a machine without a driver.
     report.cuda_refused = !symbol.is_missing || has_driver();
     return;
   }

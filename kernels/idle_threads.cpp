@@ -29,7 +29,7 @@ std::shared_ptr<idle_threads> threads_now() {
   return users().empty() ? nullptr : users().back();
 }
 
-// May outlive `in_parts`, held by threads that come when nothing is left.
+// May outlive `in_parts`: a thread that comes when nothing is left still holds it.
 class shared_work {
  public:
   shared_work(std::size_t count, const std::function<void(std::size_t)>& part)
@@ -125,7 +125,7 @@ void in_parts(std::size_t count, const std::function<void(std::size_t)>& part,
   const auto work = std::make_shared<shared_work>(count, part);
   try {
     for (std::size_t i = std::min(count - 1, threads->count()); i > 0; --i) threads->offer([work] { work->help(); });
-  } catch (const std::bad_alloc&) {  // fewer threads help then
+  } catch (const std::bad_alloc&) {  // then fewer threads help
   }
   work->run_all(done);
 }

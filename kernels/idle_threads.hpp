@@ -36,12 +36,13 @@ void offer_to_idle(std::function<void()> what);
 
 /// Calls `part(i)` once for each i below `count`: this thread runs the first ones, idle threads the last ones. Returns
 /// when all are done. Calls `done(i)` on this thread, in order, when parts 0 to i are done. Requires: parts write to
-/// disjoint memory. If a part or `done` throws, throws the first such exception, once no part is running. Thread: any.
+/// disjoint memory. If a part or `done` throws, throws the first of these exceptions, once no part is running. Thread:
+/// any.
 void in_parts(std::size_t count, const std::function<void(std::size_t)>& part,
               const std::function<void(std::size_t)>& done = {});
 
-/// Calls `range(begin, end)` for parts of [0, count), in parallel, each worth a thread's while: `bytes` is how many
-/// bytes of memory all of it reads and writes.
+/// Calls `range(begin, end)` for parts of [0, count), in parallel, each large enough to pay for a thread: `bytes` is
+/// the number of bytes that all calls read and write.
 template <class F>
 void in_ranges(std::size_t count, std::size_t bytes, const F& range) {
   constexpr std::size_t worth_a_part = std::size_t{1} << 20;  // takes some 100 us

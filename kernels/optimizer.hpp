@@ -46,7 +46,7 @@ struct update_constants {
   float weight_decay = 0;
   float momentum = 0;               ///< sgd; 0: no momentum buffer
   bool nesterov = false;            ///< sgd
-  float eps = 0;                    ///< all but sgd
+  float eps = 0;                    ///< used by all rules but sgd
   float beta1 = 0;                  ///< adam
   float beta2 = 0;                  ///< adam
   float one_minus_beta1 = 0;        ///< adam, rounded from the double 1-b1
@@ -88,11 +88,11 @@ struct row_gradients {
 /// Updates a table [rows, dim] in place. A number stored in 16 bits is rounded once, after its step. The gradient of a
 /// row is
 ///   scale * (((0 + g_0) + g_1) + g_2 + ...),   g_r = ((0 + o_1) + o_2) + ... over rank r's occurrences in order
-/// (fused multiply-add of scale and source), without the ranks that have no occurrence.
-/// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (the dense definition
-/// of momentum, weight decay and Adam); otherwise, and always with rowwise_adagrad and own, only the touched ones.
-/// Returns false if the gradient of a row is NaN or Inf: `bad_row` is the first such row; others before and after it
-/// may be updated. Throws what a rule throws.
+/// (fused multiply-add of scale and source), without the ranks that have no occurrence. With `every_row`, rows 0 ..
+/// row_count-1 are all updated, untouched ones with a zero gradient (the dense definition of momentum, weight decay and
+/// Adam); otherwise, and always with rowwise_adagrad and own, only the touched ones. Returns false if the gradient of a
+/// row is NaN or Inf: `bad_row` is the first such row; others before and after it may be updated. Passes on a rule's
+/// exceptions.
 bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row);
 

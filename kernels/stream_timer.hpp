@@ -3,8 +3,8 @@
 //
 // A span lies between two marks of the stream. It is read later, when it is over, so that the host never waits for it.
 // The time of a mark is the previous mark's plus the device's measurement between the two; the host's clock corrects it
-// at every mark, which is reached after the host has recorded it, and before the host sees that. So drift between the
-// clocks does not accumulate.
+// at every mark, since the device reaches a mark after the host has recorded it and before the host sees it reached. So
+// drift between the clocks does not accumulate.
 
 #pragma once
 

@@ -37,7 +37,7 @@ class host_table_gradient {
   void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride);
 
   /// Returns which bags of which source contribute to each row, with a scale of 1. It points into `to`, and is valid
-  /// until that is used again, or something is added or cleared.
+  /// until `to` is used again, or something is added or cleared.
   row_gradients group(sort_memory& memory, group_memory& to) const;
 
   std::int64_t row_count() const { return row_count_; }
@@ -77,7 +77,7 @@ class host_table_gradients final : public table_gradient {
   std::size_t count_ = 0;
   sort_memory sort_memory_;
   group_memory group_memory_;  // for one table after the other, in `apply`
-  // Grouped and computed by `norms_by_table`.
+  // The tables' grouped gradients and their norms, from `norms_by_table`.
   std::vector<group_memory> kept_memory_;
   std::vector<row_gradients> kept_;
   std::vector<std::vector<double>> norms_;

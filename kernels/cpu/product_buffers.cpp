@@ -26,7 +26,7 @@ std::size_t product_buffers::reserve(std::size_t wanted, std::size_t buffer) {
 
 void product_buffers::begin() {
   std::unique_lock lock(mutex_);
-  // That much stays free for what other threads allocate meanwhile.
+  // As many bytes again stay free for allocations of other threads.
   if (free_ == 0 && count_ < buffers_max && has_memory_(2 * bytes)) grow(lock, count_ + 1, bytes);
   if (count_ == 0) throw no_product_memory();
   changed_.wait(lock, [this] { return free_ > 0 && !grows_; });
@@ -39,8 +39,8 @@ void product_buffers::end() {
   changed_.notify_all();
 }
 
-/// OpenBLAS hands out any unused buffer, and makes a new one only if all are in use. So it certainly makes new ones
-/// only while no product runs.
+/// OpenBLAS hands out any unused buffer, and makes a new one only if all are in use. So this waits until no product
+/// runs: then it knows which buffers are new.
 void product_buffers::grow(std::unique_lock<std::mutex>& lock, std::size_t wanted, std::size_t buffer) {
   changed_.wait(lock, [this] { return !grows_; });
   grows_ = true;

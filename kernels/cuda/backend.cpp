@@ -32,7 +32,7 @@ void check_begun(ncclResult_t code, const char* call, int device = current_devic
   }
 }
 
-/// Runs `calls` in an NCCL group. Closes the group after an exception too: NCCL counts open groups by thread.
+/// Runs `calls` in an NCCL group. Also closes the group after an exception: NCCL counts open groups by thread.
 template <class Calls>
 void in_group(const Calls& calls) {
   check_begun(ncclGroupStart(), "ncclGroupStart");

@@ -29,7 +29,7 @@ using convolution_descriptor =
     owned_descriptor<cudnnConvolutionDescriptor_t, &cudnn_library::cudnnCreateConvolutionDescriptor,
                      &cudnn_library::cudnnDestroyConvolutionDescriptor>;
 
-/// The largest workspace of an algorithm, if there is another one.
+/// The largest workspace of an algorithm, if there is another algorithm.
 constexpr std::size_t usual_workspace_bytes = std::size_t{256} << 20;
 
 /// More than cuDNN has for any pass.

@@ -1,5 +1,5 @@
 // Sums rows with very many contributions by whole blocks, before the other rows are summed, because a few lanes would
-// wait for memory at every contribution. Afterwards such a row has one contribution: its sum.
+// wait for memory at every contribution. Afterwards each of these rows has one contribution: its sum.
 //
 // The order is that of `sum_contributions`: one warp adds, one column per lane, what the other warps fetch. A block has
 // 8 warps, handles 32 columns, and has two tiles of 112 contributions by 32 columns in shared memory:

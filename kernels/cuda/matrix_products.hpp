@@ -24,7 +24,7 @@ struct product_shape {
   std::size_t k = 0;
   bool in_bf16 = false;  ///< the type of the factors; else they are float32, rounded within the product if to tf32
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  std::size_t count = 1;  ///< the number of such products, whose matrices are consecutive
+  std::size_t count = 1;  ///< the number of products of this shape; their matrices are consecutive
 
   auto operator<=>(const product_shape&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0
   bool is_empty() const { return m * n * k * count == 0; }

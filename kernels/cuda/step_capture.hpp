@@ -41,7 +41,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// A step that is or was captured. CUDA does not know when a captured event is over: the step's end stands for it.
+/// A step that is or was captured. CUDA cannot say when a captured event is over, so the step's end counts instead.
 class captured_step {
  public:
   /// Requires: `device` is current in this thread.
