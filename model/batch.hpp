@@ -19,10 +19,10 @@ namespace troupe::model {
 
 enum class loss_kind : std::uint8_t { cross_entropy, bce_logits, mse };
 
-/// A job's loss: one of these, or one added by the program, with the form of one of these.
+/// A job's loss: `kind` itself, or a loss that the program has added, with outputs and targets in the form of `kind`.
 struct loss_choice {
   loss_kind kind = loss_kind::bce_logits;
-  std::shared_ptr<const nn::own_loss> own = nullptr;  ///< null: it is `kind` itself
+  std::shared_ptr<const nn::own_loss> own = nullptr;  ///< the added loss; null: `kind` itself
 
   loss_choice(loss_kind chosen = loss_kind::bce_logits) : kind(chosen) {}
   explicit loss_choice(std::shared_ptr<const nn::own_loss> added)

@@ -77,7 +77,7 @@ std::uint64_t numbers_per_batch(const job& job, const data_spec& spec);
 result<std::shared_ptr<const dataset>> open_dataset(const job& job, std::span<const std::uint64_t> row_index = {});
 
 /// While this object lives, the last opened data set stays in memory even if no job holds it: a process that joins a
-/// run's next attempt need not read the files again. Requires: there is at most one such object.
+/// run's next attempt need not read the files again. Requires: there is at most one holder.
 class dataset_holder {
  public:
   dataset_holder();

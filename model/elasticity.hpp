@@ -1,5 +1,5 @@
-// Elastic jobs: the number of trainers changes between steps. The result of such a run is a function of its job, its
-// seed and its memberships, which are part of the job.
+// Elastic jobs: the number of trainers changes between steps. The result of a run is a function of its job, its seed
+// and its memberships, which are part of the job.
 
 #pragma once
 

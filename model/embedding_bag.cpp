@@ -71,8 +71,8 @@ void embedding_bag::initialize() {
     }
     return;
   }
-  // The numbers of a row are drawn in order, so those before its columns are drawn as well, some rows at a time on the
-  // host.
+  // The numbers of a row are drawn in order, so the numbers before its columns are also drawn, some rows at a time on
+  // the host.
   constexpr std::size_t drawn_bytes = std::size_t{1} << 22;
   const std::size_t number = size_of(options_.dtype);
   const std::size_t drawn = columns_.first + dim();

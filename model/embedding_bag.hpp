@@ -105,9 +105,9 @@ class embedding_bag {
   /// Has the device begin the work of `apply`, for all tables of the batch.
   void launch() { batch_->launch(place_); }
 
-  /// Blocks until the first `apply` that has not been asked for is done, for all tables of the batch;
-  /// returns the result of `step`, for the first of them that has one. For a table on a device the call may come some
-  /// steps later (`kernels::applies_max`).
+  /// Blocks until the first `apply` that this was not called for is done, for all tables of the batch; returns the
+  /// result of `step`, for the first of them that has one. For a table on a device the call may come some steps later
+  /// (`kernels::applies_max`).
   std::optional<std::int64_t> bad_row();
 
   /// Returns the rows in the stored type.

@@ -81,7 +81,7 @@ struct job {
   double test_fraction = 0;
   std::uint64_t shuffle_rows = 0;
   std::vector<std::size_t> hidden;
-  /// The network, layer by layer, instead of `hidden`, which is empty then. Empty: an MLP of `hidden`.
+  /// The network, layer by layer, instead of `hidden`, which is then empty. Empty: an MLP of `hidden`.
   std::vector<nn::layer_spec> layers;
   interaction_kind interaction = interaction_kind::cat;
   /// Null: not given; with `dot` or `dcn`, and dense features, this means `default_bottom_hidden`.
@@ -117,7 +117,7 @@ struct job {
   double bucket_mib = 25;
   std::uint64_t eval_every = 1;
   elasticity elastic;
-  /// With `elastic`.
+  /// These two are used only with `elastic`.
   elastic_batch_kind elastic_batch = elastic_batch_kind::total;
   elastic_lr_rule elastic_lr = elastic_lr_rule::none;
 

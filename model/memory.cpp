@@ -29,7 +29,7 @@ std::uint64_t address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
   const std::uint64_t pages = number_in("/proc/self/statm");
-  if (pages == unlimited) return unlimited;  // it cannot be read
+  if (pages == unlimited) return unlimited;  // the file cannot be read
   const std::uint64_t used = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }

@@ -28,7 +28,7 @@ class own_figures {
     bool operator==(const figure&) const = default;
   };
 
-  /// Drops what no job has: metrics beyond nn::metrics_max, and letters beyond nn::metric_name_max.
+  /// Drops, as no job has them, metrics beyond nn::metrics_max, and letters beyond nn::metric_name_max.
   void add(std::string_view name, std::optional<double> value) {
     if (count_ == all_.size()) return;
     figure& one = all_[count_++];
@@ -68,7 +68,7 @@ struct epoch_figures {
   std::optional<double> calibration;
   /// The mean of the job's loss over the test rows.
   std::optional<double> test_loss;
-  /// With mse the square root of `test_loss`.
+  /// The square root of `test_loss`, if the loss is mse.
   std::optional<double> rmse;
   own_figures own = {};
 

@@ -122,7 +122,7 @@ result<opened_data> open_added(const job& job) {
     if (rows > own_rows_max) wrong = fmt::format("{} rows: must be at most {}", rows, own_rows_max);
   if (wrong) return bad_input("--data {}: {}", printable_path(job.data), *wrong);
   if (made.digest.empty()) return made;
-  // The program may use any text; checkpoints and messages get it shortened.
+  // The program may use a text of any length; checkpoints and messages use its digest.
   running_digest digest;
   digest.add(std::as_bytes(std::span(made.digest)));
   made.digest = digest.hex();

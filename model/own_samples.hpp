@@ -45,7 +45,7 @@ class own_samples final : public nn::data_samples {
   std::optional<nn::id_range> ids_;
   std::span<const std::uint64_t> rows_;
   batch made_;
-  bool has_target_ = false;  ///< of the last begun sample
+  bool has_target_ = false;  ///< the last begun sample has its target
 };
 
 }  // namespace troupe::model

@@ -1,10 +1,10 @@
 // The micro-batches of a batch at one stage of a pipeline: which of them is passed next, forward or back, what each of
-// them lacks, and with which weights it is passed. It computes and sends nothing: the trainer reports what has come,
-// passes what `next` returns, and reports that.
+// them lacks, and with which weights it is passed. It computes and sends nothing: the trainer reports arrivals, passes
+// the micro-batch that `next` returns, and reports the pass.
 //
-// The schedule fixes the order, whatever comes first: a stage passes `in_flight_max` micro-batches forward, or as many
-// as there are, then one back and one forward in turn, and the rest back. The gradients are added in the order of the
-// micro-batches, as without stages. With 1F1B, three stages and four micro-batches (F forward, B back):
+// The schedule fixes the order, whatever arrives first: a stage passes `in_flight_max` micro-batches forward, or as
+// many as there are, then one back and one forward in turn, and the rest back. The gradients are added in the order of
+// the micro-batches, as without stages. With 1F1B, three stages and four micro-batches (F forward, B back):
 //
 //   stage 0   F0 F1 F2 .  .  B0 F3 B1 .  B2 .  B3
 //   stage 1      F0 F1 .  B0 F2 B1 F3 B2 .  B3

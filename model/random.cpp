@@ -14,7 +14,7 @@ std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i) {
   const auto width = static_cast<unsigned>(std::bit_width(n - 1));
   const unsigned high_width = width / 2;
   const unsigned low_width = width - high_width;
-  // Few bits mix slowly: with six rounds, permutations of small n are independent as well.
+  // Few bits mix slowly: with six rounds, permutations of small n are also independent.
   constexpr std::uint64_t rounds = 6;
   do {
     std::uint64_t low = i & low_bits(low_width);

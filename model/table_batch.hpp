@@ -54,7 +54,7 @@ class table_batch {
   /// valid.
   std::shared_ptr<const lookup> begin(lookup wanted);
 
-  /// Launches all begun lookups; those of one width together. One event follows all.
+  /// Launches all begun lookups, those of one width together, and records one event after all of them.
   void look_up();
 
   // -- optimizer steps ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@
 namespace troupe::model {
 
 struct export_options {
-  /// Leave out the optimizer's state, and what else a program's trainers keep (`is_trainer_position`).
+  /// Leave out the optimizer's state, and other state of a program's trainers (`is_trainer_position`).
   bool weights_only = false;
   /// Replace an existing file.
   bool overwrite = false;

@@ -21,7 +21,7 @@ enum class inspection_depth : std::uint8_t {
 enum class checkpoint_state : std::uint8_t {
   whole,
   torn,        ///< bytes are missing or have changed
-  unreadable,  ///< of an unknown version, or the system cannot read it
+  unreadable,  ///< its version is unknown, or the system cannot read it
 };
 
 /// "whole", "torn", "unreadable".

@@ -89,9 +89,9 @@ struct file_rows {
   std::vector<file_piece> pieces = {};
   /// Whether another process has found the rows: then the pieces' digests are checked when they are read.
   bool is_unread = false;
-  /// By block: the number of values in the bags of all its rows.
+  /// The number of values in the bags of each block's rows, by block.
   std::vector<std::uint64_t> block_values = {};
-  /// By block: its first piece; then the number of pieces.
+  /// Each block's first piece, by block; the last element is the number of pieces.
   std::vector<std::size_t> block_pieces = {};
 
   std::uint64_t blocks() const { return (rows + cut.block_rows() - 1) / cut.block_rows(); }

@@ -21,14 +21,14 @@ struct row_layout {
   /// The location of a table's rows: among the singles (one per sample), or among the bags.
   struct table {
     bool is_bag = false;
-    /// Its number among the tables of its kind.
+    /// The table's number among the tables of its kind.
     std::size_t number = 0;
   };
 
   std::size_t dense = 0;
   std::size_t singles = 0;
   std::size_t bags = 0;
-  /// By table of the model.
+  /// One entry per table of the model.
   std::vector<table> tables;
 
   /// Returns the 32-bit words of a row's record: the label, the dense features and the single tables' rows.
