@@ -18,7 +18,7 @@ namespace troupe::nn {
 /// Options, as in PyTorch's BatchNorm1d and BatchNorm2d.
 struct batch_norm_options {
   static constexpr const char* kind = "batch_norm";
-  std::size_t channels = 0;  ///< 0 in job files: the input's number
+  std::size_t channels = 0;  ///< 0 in job files: as many as the input has
   double eps = 1e-5;
   double momentum = 0.1;
   bool scale = true;

@@ -17,7 +17,7 @@ namespace troupe::nn {
 /// Options, as in PyTorch's Conv2d.
 struct conv2d_options {
   static constexpr const char* kind = "conv2d";
-  std::size_t in_channels = 0;  ///< 0 in job files: the input's number
+  std::size_t in_channels = 0;  ///< 0 in job files: as many as the input has
   std::size_t out_channels = 0;
   std::size_t kernel = 0;
   std::size_t stride = 1;

@@ -12,7 +12,7 @@ namespace troupe::nn {
 
 struct layer_norm_options {
   static constexpr const char* kind = "layer_norm";
-  std::size_t features = 0;  ///< 0 in job files: the input's number
+  std::size_t features = 0;  ///< 0 in job files: as many as the input has
   double eps = 1e-5;
 
   static const option_fields<layer_norm_options>& fields();

@@ -44,8 +44,8 @@ result<std::vector<layer_spec>> parse_layers(std::string_view json);
 /// Returns JSON that `parse_layers` reads back, without options that have their default.
 std::string to_json(const std::vector<layer_spec>& layers);
 
-/// Returns a layer's options for people, such as "kernel 3, padding 1", without those that have their default; for a
-/// residual, the kinds of its layers.
+/// Returns a layer's options as text for users, such as "kernel 3, padding 1", without those that have their default;
+/// for a residual, the kinds of its layers.
 std::string options_text(const layer_spec& layer);
 
 /// A layer of a network, and the shapes of its samples.

@@ -12,7 +12,7 @@ namespace troupe::nn {
 
 struct linear_options {
   static constexpr const char* kind = "linear";
-  std::size_t in_features = 0;  ///< 0 in job files: the input's number
+  std::size_t in_features = 0;  ///< 0 in job files: as many as the input has
   std::size_t out_features = 0;
   bool bias = true;
 

@@ -12,7 +12,7 @@ namespace troupe::nn {
 
 struct low_rank_cross_options {
   static constexpr const char* kind = "low_rank_cross";
-  std::size_t features = 0;  ///< 0 in job files: the input's number
+  std::size_t features = 0;  ///< 0 in job files: as many as the input has
   std::size_t rank = 0;
   std::size_t layers = 0;
 

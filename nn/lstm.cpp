@@ -168,7 +168,7 @@ void lstm::backward(const pass& how, const pass_numbers& numbers, const gradient
   how.stream.linear_backward_parameters(rows, chosen_.hidden, gates(), kept.h, kept.gates, grad[weight_hh].data(),
                                         nullptr);
   how.stream.copy(grad[bias_ih].data(), grad[bias_hh].data(),
-                  gates() * sizeof(float));  // both are added to the same sums
+                  gates() * sizeof(float));  // both biases are added to the same sums
 }
 
 std::uint64_t lstm::multiply_adds(const tensor_view& input) const {

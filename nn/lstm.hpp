@@ -13,9 +13,9 @@ namespace troupe::nn {
 /// Options, as in PyTorch's LSTM.
 struct lstm_options {
   static constexpr const char* kind = "lstm";
-  std::size_t features = 0;  ///< 0 in job files: the input's number
+  std::size_t features = 0;  ///< 0 in job files: as many as the input has
   std::size_t hidden = 0;
-  std::size_t steps = 0;  ///< 0: the input's number
+  std::size_t steps = 0;  ///< 0: as many as the input has
   bool last = false;
 
   static const option_fields<lstm_options>& fields();

@@ -59,7 +59,7 @@ struct pass_numbers {
   tensor_list<float> buffers = {};
   tensor_view input = {};
   /// Has the shape that `module::output` returns. Troupe's own layers do not read it in a backward pass: the loss has
-  /// overwritten the network's outputs by then.
+  /// then overwritten the network's outputs.
   view<float> output = {};
   std::span<float> saved = {};  ///< as many as `module::saved` returns: kept by forward for backward
   // For modules with state, both with the shape that `module::state` returns:
@@ -96,7 +96,7 @@ class flat_gradient final : public gradient_places {
   float* numbers_;
 };
 
-/// The base of layers. Thread: any, for all of it.
+/// The base of layers. Thread: any, for all members.
 class module {
  public:
   virtual ~module() = default;
@@ -140,11 +140,11 @@ class module {
   virtual void backward_parameters(const pass& how, const pass_numbers& numbers, const view<const float>& grad_output,
                                    gradient_places& to) const;
 
-  /// Whether it runs on a CUDA device, with a stream of that. If not, it is refused there.
+  /// Whether the module runs on a CUDA device, with a stream of that device. If not, it is refused there.
   virtual bool runs_on_devices() const { return false; }
-  /// Returns the type of its first part that does not; empty if all do.
+  /// Returns the type of its first part that does not run on devices; empty if all do.
   virtual std::string first_without_device_code() const { return runs_on_devices() ? "" : type(); }
-  /// Whether passes depend on the key: such passes are not captured as a graph.
+  /// Whether passes depend on the key: then they are not captured as a graph.
   virtual bool uses_key() const { return false; }
   /// Whether training passes exchange numbers with those of other trainers, as batch normalization over all trainers
   /// does, itself or in a part. A pass without samples then joins those of the others.

@@ -85,8 +85,8 @@ struct multi_head_attention::kept_numbers {
   float* probabilities;  // [heads, rows, steps]
   float* grad_scores;    // [heads, rows, steps]
   float* of_heads;       // the heads' results, [heads, rows, width]; in the backward pass, their gradient
-  float* joined;         // the same as [rows, features]
-  std::size_t count;     // of all numbers
+  float* joined;         // the same numbers as [rows, features]
+  std::size_t count;     // how many numbers all of these have
 
   std::size_t rows() const { return samples * steps; }
   const float* keys(std::size_t features) const { return queries + rows() * features; }

@@ -12,10 +12,10 @@ namespace troupe::nn {
 
 struct multi_head_attention_options {
   static constexpr const char* kind = "multi_head_attention";
-  std::size_t features = 0;  ///< 0 in job files: the input's number
+  std::size_t features = 0;  ///< 0 in job files: as many as the input has
   std::size_t heads = 0;
   bool causal = false;
-  std::size_t steps = 0;  ///< 0: the input's number
+  std::size_t steps = 0;  ///< 0: as many as the input has
 
   static const option_fields<multi_head_attention_options>& fields();
   void fit(const troupe::shape& sample);
@@ -24,8 +24,8 @@ struct multi_head_attention_options {
 
 /// PyTorch's MultiheadAttention of sequences [n, steps, features] to themselves, with batch_first: each head uses
 /// features / heads columns as queries, keys and values, and computes softmax(queries keys^T / sqrt(their width))
-/// values. `causal`: a step attends to itself and earlier ones. Also accepts one-channel images, whose rows are the
-/// steps, and, if `steps` is set, rows [n, steps x features].
+/// values. `causal`: a step attends only to itself and earlier steps. Also accepts one-channel images, whose rows are
+/// the steps, and, if `steps` is set, rows [n, steps x features].
 class multi_head_attention final : public layer<multi_head_attention_options> {
  public:
   explicit multi_head_attention(const options& chosen);

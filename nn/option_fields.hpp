@@ -25,7 +25,7 @@ namespace troupe::nn {
 /// The value given for an option. A std::int64_t is below 0.
 using option_value = std::variant<bool, std::uint64_t, double, std::string, std::int64_t>;
 
-/// For people.
+/// Returns the value as users write it.
 std::string shown_value(const option_value& value);
 
 /// Returns the same text, which lasts as long as the program.

@@ -57,10 +57,10 @@ struct own_layer_options {
 /// Returns the added kinds, in the order of adding.
 std::vector<own_layer_options> added_layers();
 
-/// Adds `Layer` for job files as `kind`. It is made from its `options`, if it has such a type, whose `fields()`
-/// describe the options in files and whose `fit(sample)` sets those that follow from the input; else by default. Throws
-/// `error` if the name is in use or invalid, or if the options have another `kind`. Thread: any; before the first job
-/// is read.
+/// Adds `Layer` for job files as `kind`. If it has a type `options`, it is made from them: their `fields()` describe
+/// the options in files, and their `fit(sample)` sets those that follow from the input. Otherwise it is made by
+/// default. Throws `error` if the name is in use or invalid, or if the options have another `kind`. Thread: any; before
+/// the first job is read.
 template <std::derived_from<module> Layer>
 void add_layer(const std::string& kind) {
   using options = typename detail::options_of<Layer>::options;

@@ -21,7 +21,7 @@ enum class loss_form : std::uint8_t {
 
 /// A sample, for a loss.
 struct loss_sample {
-  /// The network's outputs for the sample. The loss overwrites them with its gradient by them.
+  /// The network's outputs for the sample. The loss overwrites them with its gradient with respect to them.
   std::span<float> outputs;
   std::int64_t target_class = 0;        ///< loss_form::classes
   std::span<const float> targets = {};  ///< the other forms: one for each output

@@ -103,9 +103,9 @@ struct own_optimizer_choice {
   bool operator==(const own_optimizer_choice& other) const;
 };
 
-/// Adds `Optimizer` for jobs and programs. It is made from its `options`, if it has such a type, whose `fields()`
-/// describe them (option_fields.hpp); else by default. Throws `error` if the name, or an option's, is in use or
-/// invalid. Thread: any; before the first optimizer is chosen.
+/// Adds `Optimizer` for jobs and programs. If it has a type `options`, it is made from them, and their `fields()`
+/// describe them (option_fields.hpp); otherwise it is made by default. Throws `error` if the name, or an option's, is
+/// in use or invalid. Thread: any; before the first optimizer is chosen.
 template <std::derived_from<own_optimizer> Optimizer>
 void add_optimizer(const std::string& name) {
   using options = typename detail::options_of_optimizer<Optimizer>::options;

@@ -43,13 +43,14 @@ std::size_t vectors_of(const module& of, const tensor_view& input, std::size_t w
 /// one-channel image, whose rows are the steps, or features, cut into equal pieces. Null if it cannot. `steps` 0: any
 /// number, which needs a sequence or an image.
 std::optional<troupe::shape> find_sequence(const troupe::shape& sample, std::size_t steps);
-/// Returns the same for a batch's samples. Throws `error` unless they are such sequences, with `features` in each step.
+/// Returns the same for a batch's samples. Throws `error` unless the samples are sequences with `features` in each
+/// step.
 troupe::shape sequence_of(const module& of, const tensor_view& input, std::size_t steps, std::size_t features);
 
 /// Throws `error` unless samples can have the length that a layer expects; `name`: the option's.
 void check_length(const char* kind, const char* name, std::size_t length);
 
-/// Returns a shape for people, such as "12 x 28 x 28".
+/// Returns a shape as text for users, such as "12 x 28 x 28".
 std::string lengths_text(const troupe::shape& of);
 /// Returns the text for a sample that is not accepted, to follow "its input ".
 std::string sample_text(const troupe::shape& of);

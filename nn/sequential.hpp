@@ -56,7 +56,7 @@ class sequential final : public module {
   std::vector<parameter> buffers() const override;
   void initialize(std::uint64_t key, const tensor_list<float>& parameters,
                   const tensor_list<float>& buffers) const override;
-  /// The same, with a key for each module by its number.
+  /// Initializes likewise, with one key per module: `key` returns it by the module's number.
   void initialize(const std::function<std::uint64_t(std::size_t number)>& key, float* parameters, float* buffers) const;
   troupe::shape output(const tensor_view& input) const override;
   std::size_t saved(const tensor_view& input, const kernels::stream& on) const override;

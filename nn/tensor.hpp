@@ -106,7 +106,7 @@ class shape {
 /// `[32, 16]`.
 std::string to_string(const shape& x);
 
-/// Returns the size of such a tensor in bytes. Throws `error` if no memory can hold so many.
+/// Returns the size in bytes of a tensor of this shape and type. Throws `error` if no memory can hold so many.
 std::size_t checked_bytes(const shape& lengths, dtype type);
 
 /// Numbers in row-major order, in host memory. A result of a context refers to its origin, so that the context can pass
@@ -119,7 +119,7 @@ class tensor {
   template <class Shape = troupe::shape>
   requires std::same_as<Shape, troupe::shape>
   explicit tensor(const Shape& lengths, dtype type = dtype::f32) : shape_(lengths), type_(type) { allocate(); }
-  /// With numbers in memory that `owner` keeps alive.
+  /// Makes a tensor of numbers in memory that `owner` keeps alive.
   tensor(const shape& lengths, dtype type, std::shared_ptr<std::byte> owner)
       : shape_(lengths), type_(type), memory_(std::move(owner)) {
     if (!is_tensor_type(type)) refuse_numbers();
