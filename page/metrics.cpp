@@ -79,7 +79,7 @@ void add_totals(const trace::recording& of, const totals& sums, exposition& to) 
 
 void add_attempts(const trace::recording& what, exposition& to) {
   const trace::attempt_info* now = what.attempt();
-  if (now == nullptr) return;  // it is not supervised
+  if (now == nullptr) return;  // the run is not supervised
   to.begin("troupe_attempts", "gauge", "Attempts at the run, the one under way among them.");
   to.add(now->number);
   to.begin("troupe_goodput_ratio", "gauge",

@@ -24,7 +24,7 @@ class totals {
     trace::nanoseconds latency = 0;
     trace::nanoseconds queued = 0;
   };
-  /// By actor number and type.
+  /// Sums by actor number and message type.
   const std::map<std::pair<std::uint16_t, std::uint16_t>, sum>& messages() const { return sums_; }
   /// Time that actors worked, in handlers and in recorded ranges.
   const std::map<std::uint16_t, trace::nanoseconds>& worked() const { return worked_; }

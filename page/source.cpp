@@ -30,7 +30,7 @@ std::uint64_t fingerprint_of(const fs::path& file) {
   return XXH3_64bits_withSeed(begin.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)), length);
 }
 
-/// Extends a recording under way to the time of reading, so that idle time is visible too.
+/// Extends a recording under way to the time of reading, so that idle time is also visible.
 bool bring_to(std::chrono::system_clock::time_point looked, trace::recording& what) {
   const trace::nanoseconds now = std::chrono::nanoseconds(looked.time_since_epoch()).count() - what.realtime_begin_ns;
   bool live = false;
