@@ -105,7 +105,7 @@ struct wait_probe {
 };
 BOOST_DESCRIBE_STRUCT(wait_probe, (), (head, rank, number, path))
 
-/// Describes the sender's next optimizer step, if it has not taken such a step before.
+/// Describes the sender's next optimizer step, if it has not taken a step with this optimizer before.
 struct peer_optimizer {
   header head;
   std::uint32_t rank = 0;  ///< the sender's

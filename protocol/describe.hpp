@@ -33,7 +33,7 @@ enum class plane : std::uint8_t { control, data };
 /// Which part of a message is identical in all runs of a job.
 enum class comparable : std::uint8_t {
   no,     ///< sending it depends on timing, or on how the run is spread over processes
-  parts,  ///< its tensors; the other fields hold times, folders or addresses
+  parts,  ///< only its tensors; other fields hold times, folders or addresses
   whole
 };
 
@@ -43,13 +43,13 @@ struct message_traits {
   bool ordered = false;
   /// A replay compares these messages with the recorded ones.
   bool replayed = false;
-  /// Handling it changes no state, so two such messages may be reordered.
+  /// Handling it changes no state, so two of these messages may be reordered.
   bool only_reads = false;
   /// A later message of the same sender to the same actor may have the same blobs, and then travels without them.
   bool blobs_return = false;
   /// What `troupe trace diff` compares.
   comparable diff = comparable::whole;
-  /// There is one such message per bucket of a step. Set if the type has a field `bucket`.
+  /// There is one message of the type per bucket of a step. Set if the type has a field `bucket`.
   bool by_bucket = false;
   /// The number of its last fields that older recordings lack; these then have their default values.
   std::uint8_t added = 0;

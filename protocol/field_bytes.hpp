@@ -1,6 +1,6 @@
-// The bytes of a message's fields, as used in data link frames and trace contents: numbers little-endian without
-// padding; a list as its length (u32) and its elements; a text in the same way; an optional value after a bool. Bulk
-// bytes are stored separately, by the derived class.
+// The bytes of a message's fields in data link frames and trace contents. Numbers are little-endian without padding. A
+// list or string is its length (u32) and then its elements. A bool before an optional value says whether there is one.
+// The derived class stores bulk bytes separately.
 
 #pragma once
 
@@ -70,7 +70,7 @@ class field_loader : public caf::load_inspector_base<Derived> {
   bool end_field() { return true; }
   bool begin_tuple(std::size_t) { return true; }
   bool end_tuple() { return true; }
-  /// Each element takes at least one byte or one bulk part.
+  /// Refuses a length above the bytes and bulk parts that are left: each element has at least one of them.
   bool begin_sequence(std::size_t& size) {
     std::uint32_t count = 0;
     if (!value(count) || count > fields_.size() + parts_left()) return false;

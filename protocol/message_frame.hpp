@@ -50,7 +50,7 @@ struct frame_rules {
   /// Leave out zero bytes of 64-bit words (protocol/narrow_words.hpp), if sending bytes costs more than searching for
   /// them.
   bool narrows = false;
-  /// Longer bodies may not be sent: `sent` does not count their blobs as kept.
+  /// The caller may drop longer bodies: `sent` does not count their blobs as kept.
   std::uint64_t bytes_max = std::numeric_limits<std::uint64_t>::max();
 };
 

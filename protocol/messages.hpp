@@ -109,7 +109,8 @@ struct stop {
 };
 BOOST_DESCRIBE_STRUCT(stop, (), (head))
 
-/// Asks to finish the current step, then continue with this number of trainers. Answered when the run will, or refused.
+/// Asks to finish the current step, then continue with this number of trainers. Answered once the run has accepted
+/// this, or refused.
 struct scale {
   header head;
   std::uint32_t trainers = 0;
@@ -178,7 +179,7 @@ struct connected {
 };
 BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number, other_parts))
 
-/// The node is to host these ranks as well: their processes were lost, and no other has joined for them.
+/// The node must also host these ranks: their processes were lost, and no other has joined for them.
 struct host_ranks {
   header head;
   std::vector<std::uint32_t> ranks;
@@ -192,7 +193,7 @@ struct run_over {
   header head;
   bool done = false;
   std::string words;   ///< if not done, or another attempt follows: the reason in one line
-  bool again = false;  ///< another attempt follows: the node is to come back to the master
+  bool again = false;  ///< another attempt follows: the node must come back to the master
 
   static constexpr message_traits traits{.diff = comparable::no};
 };

@@ -44,7 +44,7 @@ struct activation_gradient {
   header head;
   std::uint32_t rank = 0;
   std::uint32_t micro_batch = 0;
-  tensor numbers;   ///< of the same shape as the activation's
+  tensor numbers;   ///< its shape is that of the activation's numbers
   double loss = 0;  ///< the micro-batch's share of the batch's mean loss
 
   static constexpr message_traits traits{.via = plane::data, .replayed = true};

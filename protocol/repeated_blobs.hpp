@@ -39,7 +39,7 @@ struct blob_entry {
 /// The blobs that the other side of a link keeps. Thread: any.
 class sent_blobs {
  public:
-  /// Returns how the blobs of a message travel, then the numbers of the blobs that the receiver is to drop.
+  /// Returns how the blobs of a message travel, then the numbers of the blobs that the receiver must drop.
   /// `come_again`: a later message may have the same blobs. Requires: the message is sent, and its blobs have owners
   /// until then.
   std::vector<blob_entry> enter(std::span<const msg::blob> blobs, bool come_again);

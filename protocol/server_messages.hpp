@@ -57,7 +57,8 @@ struct instantiate {
   std::uint32_t staleness = 0;
   /// Global steps that the run has already completed.
   std::uint64_t steps_done = 0;
-  /// The bytes that the server may use to keep rows that change while a checkpoint is written; any_memory: it decides.
+  /// The bytes that the server may use to keep rows that change while a checkpoint is written; any_memory: the server
+  /// decides.
   std::uint64_t checkpoint_memory = any_memory;
 
   static constexpr message_traits traits{.added = 1};
