@@ -70,7 +70,7 @@ struct small {
     return {numbers.begin(), numbers.end()};
   }
 
-  std::vector<float> pairs;  ///< the backward pass reads these, too
+  std::vector<float> pairs;  ///< the backward pass also reads these
   std::vector<float> targets;
   std::shared_ptr<const two_towers> net = std::make_shared<two_towers>(1);
   dense_replica replica;

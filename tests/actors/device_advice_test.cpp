@@ -1,4 +1,4 @@
-// What `--device auto` chooses: the edges of its rule, with multiplications counted by hand, and which actors follow
+// The choice of `--device auto`: the edges of its rule, with multiplications counted by hand, and which actors follow
 // the choice.
 
 #include "actors/common/device_advice.hpp"

@@ -360,7 +360,7 @@ TEST_F(DeviceTablesGpu, TakeAsManyLaunchesAsOneAndNoWait) {
         EXPECT_LE(looked_up.waits - before.waits, pooled_there ? 0u : 1u);
         // Launches: list, sort, mark, sum and rows; update and search for the first bad row.
         EXPECT_EQ(after.launches - between.launches, 7u);
-        if (step == 1) continue;  // it allocates memory
+        if (step == 1) continue;  // the first step allocates memory
         EXPECT_EQ(after.waits - between.waits, 0u) << "the step before is over, as the lookup came after it";
       }
     }

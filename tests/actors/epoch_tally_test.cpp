@@ -1,4 +1,4 @@
-// What a trainer counts, at times given by the test.
+// A trainer's counts, at times given by the test.
 
 #include "actors/trainer/epoch_tally.hpp"
 

@@ -192,7 +192,7 @@ TEST_F(Members, TheWordAboutALostConnectionFreesThePlaceToo) {
   EXPECT_TRUE(join(true).place->value);
 }
 
-// The run starts some time after the process joins, and the news of an offer takes time, too.
+// The run starts some time after the process joins, and an offer also takes time to arrive.
 TEST_F(Members, AProcessThatGoesBeforeItIsAdmittedTakesNoPlace) {
   const fake_node early = join(true);
   EXPECT_TRUE(early.place->pending());

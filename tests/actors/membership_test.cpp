@@ -1,4 +1,4 @@
-// Who is in a run and what a loss means, on the membership alone: actors serve only as names.
+// The members of a run and the meaning of a loss, with the membership alone: actors serve only as names.
 
 #include "actors/master/membership.hpp"
 
@@ -24,7 +24,7 @@ class Membership : public master_parts_stage {
     all_.open(1, 2, 1, 1, model::to_settings(job_for(1, 2)));
   }
 
-  /// Returns the answer to such an offer.
+  /// Returns the answer to an offer of this process.
   caf::expected<msg::peer_node> come(const msg::node_actor& who, bool trains, const std::string& session,
                                      const std::string& host = "a", std::uint32_t count = 1) {
     msg::join_node offer;

@@ -1,4 +1,4 @@
-// What the watch reports of NaN and Inf, and when.
+// Reports of the watch about NaN and Inf, and their times.
 
 #include "actors/trainer/non_finite_watch.hpp"
 

@@ -24,7 +24,7 @@ constexpr std::uint32_t first_rank = 4;
 constexpr std::uint32_t slices = 3;
 constexpr std::size_t numbers = 5;
 
-/// A slice's share of a sum; the numbers are such that the sum depends on the order.
+/// A slice's share of a sum; the sum of these numbers depends on their order.
 float share_of(std::uint32_t slice, std::uint64_t sum, std::size_t i) {
   return std::ldexp(1.0F + 0.1F * static_cast<float>(i), static_cast<int>((slice * 11 + sum * 5) % 30));
 }

@@ -52,7 +52,7 @@ TEST(SparseClient, AWholeTableIsPooledHereWhereThatSendsLess) {
   EXPECT_TRUE(plan.lookups[0][2].indices.empty() && plan.lookups[0][2].offsets.empty());
   for (const auto& table : local.client().prepare(1, samples).tables) EXPECT_FALSE(table.is_pooled_here);
 
-  // What travelled: two rows and their gradients, and three pooled rows and theirs.
+  // The messages carried two rows and their gradients, and three pooled rows and theirs.
   auto answered = plan;
   const auto answers = remote.answer(plan);
   EXPECT_EQ(answers[0].tables[0].rows, 2u);

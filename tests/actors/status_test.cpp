@@ -144,7 +144,7 @@ TEST_F(Status, NamesWhoWaitsForACheckpoint) {
   hold_gradients(1, UINT64_MAX);
   road_.never_saves = true;
   auto job = tutorial("2", "1");
-  job.emplace_back("consistency", "ssp:1");  // for which trainers pause
+  job.emplace_back("consistency", "ssp:1");  // so that trainers pause
   begin(job, {}, checkpoints);
   run();
   ASSERT_TRUE(answer_->pending());

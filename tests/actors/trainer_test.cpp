@@ -1,4 +1,4 @@
-// A trainer alone, among scripted actors: what it sends, in which order, and what it waits for.
+// A trainer alone, among scripted actors: its messages, their order, and its waits.
 
 #include "actors/trainer/job_trainer.hpp"
 

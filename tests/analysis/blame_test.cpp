@@ -216,7 +216,7 @@ TEST(Blame, SaysWhatThereIsNot) {
 
 TEST(Blame, DamagedContentsAreCounted) {
   blamed_run run;
-  run.gradient(0, 0, 1, {{1, {3}, {}, {}, floats(2, {1, 1, 1})}});  // not a whole row
+  run.gradient(0, 0, 1, {{1, {3}, {}, {}, floats(2, {1, 1, 1})}});  // three numbers are no whole rows of 2
   run.gradient(0, 0, 2, {{1, {3}, {}, {1, 1}, floats(2, {1, 1})}});
   run.gradient(0, 0, 3, {{1, {3}, {}, {}, floats(2, {1, 1})}});
   run.made.edit().contents.back().fields.resize(7);

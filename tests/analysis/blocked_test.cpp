@@ -12,7 +12,7 @@ TEST(Blocked, ACleanEndIsNotBlocked) {
   stuck_run r(1, 1);
   r.edit().processes[0].end = trace::ending::clean;
   r.ask(r.trainer(0), r.server(0), "lookup", 3, trace::ms(1), 5);
-  r.mark(trace::kind::exit, r.trainer(0), trace::ms(2), 9);  // as requested
+  r.mark(trace::kind::exit, r.trainer(0), trace::ms(2), 9);  // it ends as requested
   const auto report = find_blocked(r.done());
   EXPECT_EQ(report.what, blockage::none);
   EXPECT_EQ(report.verdict, "nothing is blocked: the run has ended as it should");

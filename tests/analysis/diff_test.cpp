@@ -139,8 +139,8 @@ TEST(Diff, OrderIsOfCausesNotOfClocks) {
 }
 
 TEST(Diff, TheSenderOfTwoThatDifferIsAskedForTheFirst) {
-  // Rows of one step differ only at trainer 1: what it sends afterwards follows from them, although trainer 0's number
-  // is lower and its gradient is recorded first.
+  // Rows of one step differ only at trainer 1: its later messages follow from them, although trainer 0's number is
+  // lower and its gradient is recorded first.
   run_of a(3);
   run_of b(3, [](trace::made_message& m, trace::content& held) {
     if ((is(m, "rows", 2, server0) && m.to == trainer1) || (m.type == "gradient" && m.step == 2))

@@ -63,7 +63,7 @@ TEST(LiveReading, WhatWasSentAfterTheReceiversFilesWereReadIsNotLost) {
   EXPECT_EQ(find_blocked(r.done()).what, blockage::never_arrived) << "now it should have";
 }
 
-// Like a server that writes to a file system that hangs: its process does not read from the link either.
+// Like a server that writes to a hanging file system: its process does not read from the link meanwhile.
 TEST(LiveReading, WhatIsSentToAnActorThatWorksWaitsForThatWork) {
   live_run r;
   r.at_work(r.server(0), "checkpointed", 3, trace::ms(900), trace::made_id(r.master, 50));
@@ -99,7 +99,7 @@ TEST(LiveReading, AnAnswerToWhoWasReadBeforeIsNotLost) {
   EXPECT_NE(report.what, blockage::never_arrived);
 }
 
-// Whatever one reading seems to show: anything that has changed by the next one was not blocked.
+// An actor that has changed by the next reading was not blocked, whatever the first reading showed.
 TEST(LiveReading, ARunThatMovesIsAccusedOfNothing) {
   live_run before;
   before.send_lookup(7, trace::ms(1000));

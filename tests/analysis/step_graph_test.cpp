@@ -49,7 +49,7 @@ TEST(StepGraph, TellsBySlackHowMuchLongerOthersCouldHaveWorked) {
   EXPECT_EQ(slack.at(made.trainer(0)).slack, 0);
   EXPECT_EQ(slack.at(made.server(1)).slack, 0);
   EXPECT_EQ(what_text(run, slack.at(made.server(1)).longest), "apply");
-  // Its lookup must be parked by the time trainer 0's gradient arrives.
+  // Trainer 1's lookup must be parked before trainer 0's gradient arrives.
   EXPECT_EQ(slack.at(made.trainer(1)).slack, trace::us(5800));
   EXPECT_EQ(slack.at(made.trainer(1)).longest_time, trace::ms(15));
   EXPECT_EQ(slack.at(made.server(0)).slack, trace::ms(3));

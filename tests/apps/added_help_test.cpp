@@ -71,7 +71,7 @@ class slow final : public nn::own_optimizer {
 double nothing_lost(const nn::loss_sample& /*sample*/) { return 0; }
 double nothing_measured(const nn::metric_sample& /*row*/) { return 0; }
 
-/// Adds them once in a process; nothing may have been added before.
+/// Adds layers, losses, metrics, optimizers and data sets once in a process. Requires: nothing was added before.
 void add_all() {
   static const bool was_empty = [] {
     const bool is_empty = added_help().empty();

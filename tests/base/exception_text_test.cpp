@@ -1,4 +1,4 @@
-// Exceptions as text for people.
+// Exceptions as text for users.
 
 #include "base/exception_text.hpp"
 

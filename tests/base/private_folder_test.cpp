@@ -1,5 +1,5 @@
-// Goal: what is made for this user alone cannot be entered or read by others, and never goes through a link that
-// another user put in its path.
+// Goal: other users cannot enter or read folders and files made for this user alone, and making them never follows a
+// link that another user put in their path.
 
 #include "base/private_folder.hpp"
 

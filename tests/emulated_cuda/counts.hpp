@@ -1,4 +1,4 @@
-// Counts of what a test has asked of the emulated CUDA.
+// Counts of a test's calls to the emulated CUDA.
 
 #pragma once
 

@@ -55,7 +55,7 @@ std::int64_t count_of_lengths(const std::array<int, 4>& sizes) {
 struct geometry {
   std::array<int, 4> x, weight, y;
   int padding, stride, dilation, groups;
-  bool rounds;  ///< its factors, to tf32
+  bool rounds;  ///< whether the convolution rounds its factors to tf32
 
   /// Whether the descriptors match.
   bool fits() const {
@@ -181,7 +181,7 @@ cudnnStatus_t list_algorithms(const geometry& shape, Algorithm in_any_order, Alg
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   TROUPE_CUDNN_CALL;
   if (usable() != cudaSuccess) return CUDNN_STATUS_NOT_INITIALIZED;
-  if (captures() > 0) return CUDNN_STATUS_EXECUTION_FAILED;  // it allocates
+  if (captures() > 0) return CUDNN_STATUS_EXECUTION_FAILED;  // cudnnCreate allocates memory
   *handle = new cudnnContext{current_device(), nullptr};
   return CUDNN_STATUS_SUCCESS;
 }

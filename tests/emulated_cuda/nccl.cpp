@@ -1,5 +1,6 @@
 // NCCL: non-blocking communicators between threads and processes of one host. A collective is enqueued on its stream
-// only at the second call of ncclCommGetAsyncError: this exposes a caller that does not ask until all is well.
+// only at the second call of ncclCommGetAsyncError: this exposes a caller that does not poll until the collective is
+// enqueued.
 
 #include <nccl.h>
 
@@ -31,7 +32,7 @@ struct ncclComm {
   phase now = phase::meeting;
   int device = 0;
   bool asked = false;      ///< whether the launch has been asked about
-  std::uint64_t sums = 0;  ///< so far
+  std::uint64_t sums = 0;  ///< sums launched so far
   std::shared_ptr<troupe::emulated_cuda::meeting> with;
   std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<std::atomic<int>> under_way = std::make_shared<std::atomic<int>>(0);

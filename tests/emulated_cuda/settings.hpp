@@ -18,7 +18,7 @@ inline constexpr int any_device = -1;
 struct planned_fault {
   std::string function;     ///< such as cudaMemcpyAsync; `kernel` for launches, `any` for all
   std::uint64_t at = 0;     ///< the index of the failing call, from 1
-  int device = any_device;  ///< only calls about this device count
+  int device = any_device;  ///< only calls for this device count
   cudaError_t code = cudaErrorUnknown;
   bool lasts = false;  ///< the device is useless afterwards; else only this call fails, without effect
 };

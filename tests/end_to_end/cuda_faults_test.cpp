@@ -1,5 +1,5 @@
-// Goal: what cannot work on CUDA devices is refused in one line, and a failing device ends the run with its cause.
-// Method: as in cuda_test.cpp.
+// Goal: a run that cannot work on CUDA devices is refused in one line, and a failing device ends the run with its
+// cause. Method: as in cuda_test.cpp.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ TEST_F(EmulatedCudaGpu, AnyCallThatFailsIsToldOrChangesNothing) {
 struct failing_device {
   const char* name;
   const char* fault;
-  args parts;  ///< of the error
+  args parts;  ///< texts expected in the error
   args placed = {"--device", "cuda"};
 };
 
@@ -262,7 +262,7 @@ TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
     kept.push_back(run({"checkpoint", "list", saved}).out);
     EXPECT_EQ(run({"checkpoint", "verify", saved}).exit_code, 0);
   }
-  // A checkpoint being written when step 44 fails may not be finished.
+  // A checkpoint that is being written when step 44 fails may stay unfinished.
   for (const std::string& list : kept) {
     const int newest = std::stoi(lines_of(list).at(1));
     EXPECT_LT(newest, 44) << list;

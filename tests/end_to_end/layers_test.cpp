@@ -128,7 +128,7 @@ out = 4
   EXPECT_NE(digests["0.0"], digests["0.1"]);
 }
 
-// One row is so large that its step's gradient overflows: no such step may change anything.
+// One row is so large that its step's gradient overflows: a step with this row must not change anything.
 TEST(Layers, LeaveRunningStatisticsAloneInASkippedStep) {
   std::string rows = "y,a,b\n";
   for (int row = 0; row < 40; ++row) rows += row == 7 ? "1,3e38,3e38\n" : row % 3 == 0 ? "1,0.5,2\n" : "0,-1,1\n";
@@ -154,7 +154,7 @@ TEST(Layers, LeaveRunningStatisticsAloneInASkippedStep) {
   EXPECT_EQ(trained("6", {"--processes"}), digest);
 }
 
-// -- what is printed --------------------------------------------------------------------------------------------------
+// -- printing --------------------------------------------------------------------------------------------------
 
 /// Parameters and multiply-adds of each layer of `convolutions`: a convolution has in x out x kernel^2 weights, each
 /// used at every output position; a linear layer has in x out weights and a bias.

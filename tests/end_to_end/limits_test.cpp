@@ -41,7 +41,7 @@ outcome run_limited(const std::string& limits, const args& arguments) {
 struct space_case {
   const char* limit;  ///< for bash's ulimit, in KiB
   const char* threads;
-  bool fits;  ///< in one process; false, or several processes: depends on this machine's libraries
+  bool fits;  ///< true: one process surely fits; several, or false: it depends on this machine
 };
 
 void PrintTo(const space_case& one, std::ostream* out) { *out << one.limit << ", " << one.threads << " threads"; }

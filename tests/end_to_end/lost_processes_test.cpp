@@ -93,7 +93,7 @@ TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   const links::endpoint master = master_of(lost);
   const auto begin = clock::now();
   ASSERT_EQ(kill(lost, GetParam().signal), 0);
-  const outcome ended = running.finish();  // of all processes
+  const outcome ended = running.finish();  // waits for all processes
   expect_end_in_time(begin, GetParam().timeout_options);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.exit_code, 1);
@@ -114,7 +114,7 @@ TEST(LostMasterTiming, EndsItsProcessesInTime) {
   const links::endpoint master = master_of(process_of(running, "server 0"));
   const auto begin = clock::now();
   running.send(SIGKILL);
-  const outcome ended = running.finish();  // of all processes
+  const outcome ended = running.finish();  // waits for all processes
   expect_end_in_time(begin);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.signal, SIGKILL);

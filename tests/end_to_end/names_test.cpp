@@ -1,5 +1,5 @@
 // Goal: names that are not UTF-8, which the system allows, and names that move a terminal's cursor, neither end a run
-// nor spoil its output. Method: folders and files with such names.
+// nor spoil its output. Method: folders and files with these names.
 
 #include <gtest/gtest.h>
 

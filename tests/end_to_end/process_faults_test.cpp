@@ -36,7 +36,7 @@ std::size_t count_of(const outcome& from, std::string_view event) {
 struct place_of_fault {
   const char* actor;
   int at;
-  const char* told;  ///< in the error line
+  const char* told;  ///< expected in the error line
 };
 
 void PrintTo(const place_of_fault& one, std::ostream* out) { *out << one.actor << " at " << one.at; }
@@ -109,7 +109,7 @@ TEST(Death, AmidTheEndOfARunLosesNothing) {
   }
 }
 
-/// Text output, too, reports each epoch once; of short epochs it shows only a few.
+/// Text output also reports each epoch once; of short epochs it shows only a few.
 TEST(Death, OfTheLeaderTellsNoEpochTwice) {
   const model::checkpoint_folder folder;
   program running({"train", "--data", "adult", "--epochs", "6", "--batch-size", "16", "--hidden", "16", "--save",

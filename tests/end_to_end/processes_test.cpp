@@ -222,7 +222,7 @@ TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
   EXPECT_FINDS(line, "File too large");
 }
 
-// Their environment and command line can be copied: so no option may be ignored.
+// Users can copy the environment and command line of these processes: so an option must not be ignored.
 TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
   launch how = with_token();
   how.environment.emplace_back("TROUPE_MASTER", "127.0.0.1:1");
@@ -247,7 +247,7 @@ TEST_P(FirstSignalToProcesses, EndsTheStepSavesItAndLeavesNobody) {
   program running(train_in_processes(with(with(endless, two_each), {"--save", folder.path()})));
   ASSERT_TRUE(running.wait_for_output(trains));
   running.send(GetParam());
-  const outcome stopped = running.finish();  // of all processes
+  const outcome stopped = running.finish();  // waits for all processes
   ASSERT_TRUE(stopped.in_time);
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
   EXPECT_EQ(stopped.err.find("error"), std::string::npos) << stopped.err;

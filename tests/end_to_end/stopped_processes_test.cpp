@@ -132,7 +132,7 @@ TEST_F(HungHandler, OfAProcessEndsWithItWhenItsLeaderIsKilled) {
       with_fault());
   ASSERT_TRUE(hangs()) << running.error();
   running.send(SIGKILL);
-  const outcome ended = running.finish();  // of all processes
+  const outcome ended = running.finish();  // waits for all processes
   ASSERT_TRUE(ended.in_time);
   expect_own_end(ended.err);
 }

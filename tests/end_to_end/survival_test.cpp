@@ -218,7 +218,7 @@ TEST_F(Survival, ASupervisorTakesItsProcessesWithIt) {
   const std::vector<pid_t> children = children_of(running.process());
   EXPECT_EQ(children.size(), 5u);
   running.send(SIGKILL);
-  running.finish();  // of all processes
+  running.finish();  // waits for all processes
   for (const pid_t one : children) EXPECT_TRUE(comes_true([one] { return kill(one, 0) != 0; })) << one;
 }
 
@@ -363,7 +363,7 @@ TEST_P(DeathAtAMessage, ChangesNoBitOfTheWeights) {
     const bool died = std::filesystem::remove(once);
     ASSERT_EQ(digest_of(ended), expected) << actor << " died at message " << at << ":\n" << ended.err << ended.out;
     EXPECT_EQ(last_event(ended, "done").at("attempts").to_number<int>() > 1, died) << "message " << at;
-    if (!died) return;  // it handles fewer messages
+    if (!died) return;  // the actor handles fewer messages than `at`
   }
 }
 

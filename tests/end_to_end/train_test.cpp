@@ -1,4 +1,4 @@
-// Goal: `troupe train` keeps its contract: what it prints where, and that its results depend on the job alone. Method:
+// Goal: `troupe train` keeps its contract: its output on each stream, and results that depend on the job alone. Method:
 // small jobs; the Adult job once, for its learning result.
 
 #include <gtest/gtest.h>

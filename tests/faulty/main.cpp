@@ -2,7 +2,7 @@
 // semicolons, each a name with settings.
 //
 //   slow-apply server=1 first=10 last=20 ms=50
-//   lose type=gradient sender=3 step=5          (the first such message to another process)
+//   lose type=gradient sender=3 step=5          (the first such gradient to another process)
 //   skip-reduce rank=1 step=4
 //   flip rank=1 step=7                          (the lowest bit of the first number of the table gradients)
 //   impersonate rank=1 step=4 as=0              (sends its table gradients in that trainer's name)

@@ -43,7 +43,7 @@ class example {
     if (started) child_ = std::make_unique<child_process>(std::move(*started));
   }
 
-  /// Returns the running processes that it has started.
+  /// Returns the running processes that the child has started.
   std::vector<pid_t> children() const {
     std::ifstream listed(fmt::format("/proc/{0}/task/{0}/children", child_->pid()));
     return {std::istream_iterator<pid_t>(listed), std::istream_iterator<pid_t>()};

@@ -99,7 +99,7 @@ struct relay::stretch {
   std::size_t held_bytes = 0;
   clock::time_point free_at;  // when a slow line has sent everything up to now
   bool ended = false;         // nothing more arrives
-  bool cut_off = false;       // the other direction ends, too
+  bool cut_off = false;       // the other direction also ends
   bool told = false;          // the end was passed on
   bool broken = false;
 };

@@ -1,6 +1,6 @@
-// A relay between processes of a run, which imitates network faults: it delays and throttles connections, drops what is
-// sent while they stay open, ends them, and damages bytes in flight. It does not interpret what it forwards, except to
-// find where frames begin.
+// A relay between processes of a run, which imitates network faults: it delays and throttles connections, drops bytes
+// while they stay open, ends them, and damages bytes in flight. It does not interpret what it forwards, except to find
+// where frames begin.
 
 #pragma once
 

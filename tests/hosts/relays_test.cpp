@@ -140,7 +140,7 @@ TEST_F(FailingConnectionTest, ADataLinkThatIsLostEndsTheRun) {
 
 // -- slow connections -----------------------------------------------------------------
 
-/// Runs the job; one server and one trainer have such slow connections in both directions.
+/// Runs the job; one server and one trainer have connections of this kind in both directions.
 std::string digest_of_slow_run(const args& job, travel how) {
   spread_run run(job, soon);
   const relay control(relays_at, run.where(), how);

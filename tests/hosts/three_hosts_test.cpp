@@ -1,6 +1,6 @@
 // Goal: a run over several hosts trains the weights of one process, finds its addresses by itself, and ends when a host
-// is cut off. Method: three hosts in network namespaces, one of them in two networks; skipped without the right to make
-// namespaces.
+// is cut off from the network. Method: three hosts in network namespaces, one of them in two networks; skipped without
+// the right to make namespaces.
 
 #include <gtest/gtest.h>
 #include <signal.h>

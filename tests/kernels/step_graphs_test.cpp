@@ -366,7 +366,7 @@ TEST_F(StepGraphsGpu, DISABLED_OneFails) {
   EXPECT_EQ(get(y(), count), all(12));
 }
 
-/// The failed call does nothing, so the streams continue capturing, and later calls fail as well.
+/// The failed call does nothing, so the streams continue capturing, and later calls also fail.
 TEST_F(StepGraphsGpu, DISABLED_OneFailsAndOthersFollow) {
   graphs().begin();
   step(1);

@@ -18,17 +18,17 @@ constexpr conv2d_shape convolution_shapes[] = {
     {12, 28, 28, 24, 6, 2, 0},       //
     {24, 12, 12, 32, 6, 2, 2},       //
     {3, 5, 7, 4, 5, 3, 4},           // windows of mostly padding
-    {2, 4, 6, 3, 4, 1, 0},           // a kernel as high as the image
-    {3, 6, 6, 5, 6, 1, 0},           // and as wide
+    {2, 4, 6, 3, 4, 1, 0},           // a kernel as high as the image, but narrower
+    {3, 6, 6, 5, 6, 1, 0},           // a kernel as large as the image
     {5, 1, 1, 7, 1, 1, 0},           // images of one number
     {2, 9, 8, 2, 3, 4, 1},           // numbers outside all windows
     {17, 6, 5, 33, 2, 1, 1},         // more channels than a vector holds
-    {2, 9, 8, 3, 3, 1, 2, 2},        // a dilated kernel,
-    {3, 11, 7, 2, 2, 3, 4, 5},       // with a stride
-    {6, 5, 7, 4, 3, 1, 1, 1, 2},     // groups,
-    {5, 6, 6, 10, 3, 2, 1, 1, 5},    // one per channel,
-    {16, 7, 7, 32, 3, 1, 2, 2, 4},   // dilated,
-    {24, 5, 5, 24, 3, 1, 1, 1, 24},  // each channel alone
+    {2, 9, 8, 3, 3, 1, 2, 2},        // a dilated kernel
+    {3, 11, 7, 2, 2, 3, 4, 5},       // a dilated kernel with a stride
+    {6, 5, 7, 4, 3, 1, 1, 1, 2},     // groups
+    {5, 6, 6, 10, 3, 2, 1, 1, 5},    // a group per input channel
+    {16, 7, 7, 32, 3, 1, 2, 2, 4},   // dilated groups
+    {24, 5, 5, 24, 3, 1, 1, 1, 24},  // each channel in its own group
 };
 
 std::string text(const conv2d_shape& s, std::size_t batch) {

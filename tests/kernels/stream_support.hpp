@@ -1,4 +1,4 @@
-// Stream tests for the processor and a CUDA device: typed suites; the name of the second ends in Gpu.
+// Typed test suites of streams: one runs on the processor; the other, whose name ends in Gpu, on a CUDA device.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The checker of users' modules: it accepts correct ones and names the fault of others.
+// The checker of users' modules: it accepts correct modules and names the fault of others.
 
 #include "troupe/check_gradient.hpp"
 

@@ -210,7 +210,7 @@ TEST(Buckets, LeaveBeforeTheGradientsOfEarlierModulesAreComputed) {
 
 // -- random numbers and buffers -------------------------------------------------------------
 
-/// Sums of dropout outputs, which count the numbers kept, and the weights' gradients for them.
+/// Sums of dropout outputs, which count the kept numbers, and the weights' gradients of these sums.
 struct kept_numbers {
   std::vector<double> sums = {};
   std::vector<float> weights = {};

@@ -1,4 +1,5 @@
-// Errors of a trainer function name their cause: the step where a loss becomes NaN, and what ran out of memory.
+// Errors of a trainer function name their cause: the step where a loss becomes NaN, or the object that ran out of
+// memory.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// What a user's program reports of its own faults: it hangs, crashes, dies, returns early, or its processes never join.
+// The reports of a user's program about its own faults: it hangs, crashes, dies, returns early, or its processes never
+// join.
 
 #include <gtest/gtest.h>
 

@@ -129,7 +129,7 @@ class formed final : public nn::own_data {
   nn::data_form form_;
 };
 
-/// Adds them once in a process.
+/// Adds the data sets once in a process.
 void add_all() {
   static const bool added = [] {
     nn::add_data("broken", [](const std::string& fault, std::uint64_t) -> std::shared_ptr<const nn::own_data> {

@@ -97,7 +97,7 @@ class pairs final : public nn::own_data {
   bool weighted_;
 };
 
-/// Adds them once in a process.
+/// Adds the data sets once in a process.
 void add_all() {
   static const bool added = [] {
     nn::add_data("own-adult", [](const std::string&, std::uint64_t) { return std::make_unique<own_adult>(); });

@@ -71,7 +71,7 @@ class own_linear final : public nn::module {
   nn::linear inside_;
 };
 
-/// Adds them once in a process.
+/// Adds the layers once in a process.
 void add_both() {
   static const bool added = [] {
     nn::add_layer<own_relu>("own_relu");

@@ -46,7 +46,7 @@ double classes(const nn::loss_sample& sample) {
   return loss;
 }
 
-/// Adds them once in a process.
+/// Adds the losses once in a process.
 void add_all() {
   static const bool added = [] {
     nn::add_loss("own-mse", nn::loss_form::values, squares);

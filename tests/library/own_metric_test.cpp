@@ -40,7 +40,7 @@ nn::metric_of_sums root_of_squares() {
                        std::uint64_t rows) { return std::sqrt(sums[0] / static_cast<double>(rows)); }};
 }
 
-/// Adds them once in a process.
+/// Adds the metrics once in a process.
 void add_all() {
   static const bool added = [] {
     nn::add_metric("own-squares", nn::loss_form::values, squares);

@@ -173,7 +173,7 @@ inline void go_down(const weight_block& of) {
   for (std::size_t i = 0; i < of.weights.size(); ++i) of.weights[i] -= static_cast<float>(of.lr) * of.gradient[i];
 }
 
-/// Adds them once in a process.
+/// Adds the optimizers once in a process.
 inline void add_own_optimizers() {
   static const bool added = [] {
     nn::add_optimizer<own_momentum>("own-momentum");

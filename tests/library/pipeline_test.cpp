@@ -336,7 +336,7 @@ TEST(PipelineErrors, NameWhatDoesNotFit) {
       "as batch_norm without .synchronized");
 }
 
-/// What one of two stages does differently.
+/// The fault of one of two stages.
 enum class mistake : std::uint8_t { other_batch, no_samples, early_return, computed_input, infer_in_training };
 
 task<> make_mistake(trainer me, mistake which) {

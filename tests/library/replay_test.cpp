@@ -107,7 +107,7 @@ task<> talk(trainer me, float factor) {
   const tensor sum = co_await all.all_reduce(mine);
   all.send(sum, (me.rank() + 1) % all.size());
   tensor got = co_await all.recv((me.rank() + 1) % all.size());
-  got.as<float>()[0] = -1;  // it owns the tensor
+  got.as<float>()[0] = -1;  // the receiver owns its tensor
   co_await all.barrier();
 }
 

@@ -1,5 +1,5 @@
-// What a program sets before its loop, in a run resumed from a checkpoint: restored state is kept, so that the run has
-// the bits of the unbroken one.
+// State that a program sets before its loop in a run resumed from a checkpoint: restored state is kept, so that the run
+// has the bits of the unbroken one.
 
 #include <gtest/gtest.h>
 

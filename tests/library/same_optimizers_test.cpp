@@ -16,7 +16,7 @@ namespace {
 
 enum class difference { none, rate, kind, members, later, own_replica };
 
-/// Trainer 1 differs. `line`: that of the call of `step`.
+/// Trainer 1 differs. `line`: the line that calls `step`.
 task<> train(trainer me, difference what, int* line) {
   const bool is_odd = me.rank() == 1;
   auto first = me.data_parallel(nn::linear(2, 2), {.name = "first"});

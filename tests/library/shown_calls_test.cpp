@@ -32,12 +32,12 @@ std::vector<std::string> calls_of(const trace::recording& run) {
   return all;
 }
 
-/// Polls until the board shows these calls. The other trainers are idle then, and nothing changes any more.
+/// Polls until the board shows these calls. Then the other trainers are idle, and nothing changes any more.
 std::string verdict_when(const std::string& folder, const std::vector<std::string>& calls) {
   while (true) {
     const auto run = trace::read_recording({.paths = {folder}});
     if (run && calls_of(*run) == calls) {
-      // Their message handlers must have ended, too.
+      // Their message handlers must also have ended.
       const bool is_at_rest = std::ranges::all_of(run->actors, [](const trace::actor_state& one) {
         return one.message_begin < 0 || one.name == "trainer " + std::to_string(observer);
       });

@@ -222,7 +222,7 @@ tensor rows_of(std::size_t count) { return tensor::of<float>({count, 2}, floats(
 
 enum class mistake { returns, own_way, says_nothing, callback, other_replica, collective };
 
-/// Holds a module that synchronizes, without declaring it.
+/// Holds a module that synchronizes, but does not declare that it synchronizes.
 class holder : public nn::module {
  public:
   std::string type() const override { return "holder"; }
@@ -287,7 +287,7 @@ TEST(SynchronizedNorm, IsRefusedWhereItCannotBe) {
                 {"the forward pass of batch_norm first waits for other trainers", "not in a callback"});
 }
 
-/// Declares it.
+/// The same module, but it declares that it synchronizes.
 class honest_holder final : public holder {
  public:
   bool synchronizes() const override { return true; }

@@ -227,7 +227,7 @@ task<> exchange_states(trainer me, named_tensors whole, std::vector<named_tensor
   auto model = me.data_parallel(network(), {.tensor_parallel = 2});
   model.load_state_dict(whole);
   states->at(me.rank()) = model.state_dict();
-  model.load_state_dict(states->at(me.rank()));  // also in its own form
+  model.load_state_dict(states->at(me.rank()));  // it also loads the slices that it has saved
   auto context = me.no_grad();
   outputs->at(me.rank()) = model(context, make_batch(1, 0).x);
   co_return;

@@ -1,4 +1,4 @@
-// How a link detects a dead or invalid peer, and what it does not mistake for that.
+// How a link detects a dead or invalid peer, and that it does not mistake other conditions for one.
 
 #include <gtest/gtest.h>
 

@@ -24,7 +24,7 @@ namespace troupe::links {
 /// Runs `io` until `condition` holds; returns false on a timeout, which only a broken build should reach.
 inline bool run_until(boost::asio::io_context& io, const std::function<bool()>& condition) {
   constexpr std::chrono::seconds limit{60};
-  constexpr std::chrono::milliseconds turn{5};  // other threads may make conditions true, too
+  constexpr std::chrono::milliseconds turn{5};  // other threads may also make conditions true
   const auto give_up = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > give_up) return false;

@@ -112,7 +112,7 @@ TEST(CheckpointManifest, ReadsWhatItWrote) {
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(*parsed, manifest);
   EXPECT_EQ(to_text(*parsed), text);
-  // Readable for people: one line per setting and file.
+  // Users can read it: one line per setting and file.
   EXPECT_NE(text.find("\n    \"seed\": \"7\",\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\n    {\"name\": \"dense.safetensors\", \"length\": 1000, \"digest\": \"aaaa"),
             std::string::npos)

@@ -105,7 +105,7 @@ TEST(FileJob, SettingsOfFilesThatDoNotGoTogetherAreRefused) {
             std::string::npos);
 }
 
-// Texts of any kind, since files may have any name.
+// Names of any kind, since files may have any name.
 TEST(FileJob, JobsOnFilesSurviveTheWayThroughSettings) {
   const std::string columns = R"([{"name": "a \"b\", c", "kind": "label"}, {"name": "n", "kind": "numeric"}])";
   for (const char* separator : {",", "tab", "=", " "}) {

@@ -85,7 +85,7 @@ TEST(JobFile, EachSettingKnowsItsLine) {
 
 TEST(JobFile, NumbersKeepEveryDigit) {
   EXPECT_EQ(value_in("seed = 18446744073709551615"), "18446744073709551615");
-  EXPECT_EQ(value_in("seed = 99999999999999999999"), "99999999999999999999");  // for parse_job to refuse
+  EXPECT_EQ(value_in("seed = 99999999999999999999"), "99999999999999999999");  // parse_job refuses it
   EXPECT_EQ(value_in("seed = 0xffff_ffff_ffff_ffff"), "18446744073709551615");
   EXPECT_EQ(value_in("seed = 0o17"), "15");
   EXPECT_EQ(value_in("seed = 0b101"), "5");

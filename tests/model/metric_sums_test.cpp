@@ -35,7 +35,7 @@ nn::own_metrics mean_error(bool is_absolute) {
                                            std::uint64_t rows) { return sums[0] / static_cast<double>(rows); }});
 }
 
-/// Precision of outputs above 0: the share of rows with the target 1 among those with such an output.
+/// Precision of outputs above 0: the share of rows with the target 1 among the rows with an output above 0.
 nn::own_metrics precision() {
   return one_metric("precision",
                     {.sums = 2,

@@ -1,4 +1,4 @@
-// The executor of a pipeline stage alone: stages are objects, and the test delivers what they send, in an order drawn
+// The executor of a pipeline stage alone: stages are objects, and the test delivers their messages in an order drawn
 // from a seed. Orders, windows and versions of weights are compared with closed forms.
 
 #include "model/pipeline_executor.hpp"
@@ -36,7 +36,7 @@ std::uint32_t window_of(pipeline_schedule schedule, std::uint32_t stage, std::ui
   return schedule == gpipe ? count : stages - stage;
 }
 
-/// The stages of a pipeline. What one stage sends arrives in order, at times drawn from the seed.
+/// The stages of a pipeline. The messages of a stage arrive in order, at times drawn from the seed.
 class staged {
  public:
   struct stage {
@@ -274,7 +274,7 @@ TEST(PipelineExecutor, RestsWhenAStreamEndsWithoutABatch) {
   EXPECT_TRUE(order.is_resting());
 }
 
-// -- what it waits for -----------------------------------------------------------------------------------------------
+// -- waits -----------------------------------------------------------------------------------------------
 
 std::string lack_of(const executor& order) {
   const auto [what, step] = order.lacks(3);

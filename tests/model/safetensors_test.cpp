@@ -233,7 +233,7 @@ TEST(Safetensors, ATensorOfAnotherTypeIsRefusedOnlyWhenItIsWanted) {
     EXPECT_EQ(opened->read_integers("b").error().message,
               fmt::format("{}: tensor b of type {}: must be I64", made.path(), printable(type)));
   }
-  // Its offsets are checked like those of others.
+  // The offsets of a tensor of unknown type are checked like other tensors' offsets.
   EXPECT_EQ(refused_tensor(R"({"dtype":"F4","shape":[4],"data_offsets":[0,4]})"),
             "4 bytes behind the last tensor: must be none");
   EXPECT_EQ(refused_tensor(R"({"dtype":"F4","shape":[32],"data_offsets":[0,16]})"),

@@ -175,7 +175,7 @@ TEST(Streamed, TestRowsAreThoseThatTrainingLeavesOut) {
   numbers expected(40'000);
   for (std::uint64_t row = 0; row < expected.size(); ++row) expected[row] = row;
   EXPECT_EQ(all, expected);
-  // For any split and any seed.
+  // The test rows are the same for any split and any seed.
   const auto part = rows_in(data->test_batch(3000, 4000));
   EXPECT_TRUE(std::equal(part.begin(), part.end(), test.begin() + 3000));
   both.emplace_back("seed", "77");

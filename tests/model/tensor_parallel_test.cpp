@@ -1,5 +1,5 @@
-// Slices of a network under tensor parallelism: together, on threads that wait for each other, they compute what the
-// whole network does; which layers are split; refusals.
+// Slices of a network under tensor parallelism: together, on threads that wait for each other, they compute the numbers
+// of the whole network; which layers are split; refusals.
 
 #include "model/tensor_parallel.hpp"
 

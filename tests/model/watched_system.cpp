@@ -22,7 +22,7 @@ std::vector<system_call> logged;
 std::optional<std::uint64_t> reads_before_failure;
 bool read_failed = false;
 
-/// Returns whether the call is to fail.
+/// Returns whether the call must fail.
 bool next_read() {
   if (!reads_before_failure) return false;
   if (*reads_before_failure > 0) {
@@ -35,7 +35,7 @@ bool next_read() {
   return true;
 }
 
-/// Returns whether the call is to fail.
+/// Returns whether the call must fail.
 bool next_call(const char* name, const std::string& path) {
   if (!watching) return false;
   const bool is_chosen = made++ == chosen;

@@ -1,4 +1,4 @@
-// Users' descriptions of layers: what is read, written and refused, with the error texts.
+// Users' descriptions of layers: reading, writing, and refusals with their error texts.
 
 #include "nn/layer_spec.hpp"
 

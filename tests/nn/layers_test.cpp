@@ -1,4 +1,5 @@
-// Each layer compared with its formula in double and central differences; what layers save and draw; and errors.
+// Each layer compared with its formula in double and central differences; the numbers that layers save and draw; and
+// errors.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A step of linear layers with ReLUs on a CUDA device: what they save for the backward pass (rounded factors, masks of
-// the ReLUs) changes no bit, also in graphs, and saves launches.
+// A step of linear layers with ReLUs on a CUDA device: saving rounded factors and masks of the ReLUs for the backward
+// pass changes no bit, also in graphs, and saves launches.
 
 #include <algorithm>
 #include <cmath>

@@ -20,7 +20,7 @@ TEST_F(DataLink, AMessageForNobodyEndsTheLinkWithTheReason) {
   EXPECT_EQ(word_about(links::link::first_user_kind, *parts), "it sent a message for actor 99, which is not here");
 }
 
-// CAF uses the higher bits of a message's id, and the link uses them, too.
+// CAF uses the higher bits of a message's id, and the link also uses them.
 TEST_F(DataLink, ARequestOfNoPossibleNumberEndsTheLinkWithTheReason) {
   actor_there_ = system_.spawn(server, handlers{five_rows, nullptr});
   spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));

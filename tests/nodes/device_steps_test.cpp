@@ -1,4 +1,4 @@
-// What a step on a CUDA device requires of the host: how often it waits, how much it launches, which threads it wakes.
+// The cost of a step on a CUDA device for the host: how often it waits, how much it launches, which threads it wakes.
 
 #include <gtest/gtest.h>
 
@@ -96,7 +96,7 @@ TEST_F(DeviceStepsGpu, OfOneRankWakeNobody) {
 
 TEST_F(DeviceStepsGpu, HaveOneWaitForEachTrainerAndTheLaunchesOfOneTable) {
   if (!emulated_cuda::counts_now()) GTEST_SKIP() << "skipped: only the emulation counts";
-  // The last steps of the first epoch: all memory is allocated and all graphs are captured by then.
+  // The last steps of the first epoch: all memory is already allocated, and all graphs are captured.
   constexpr std::uint64_t first = 60;
   constexpr std::uint64_t last = 90;
   std::map<std::string, std::uint64_t> launches;

@@ -44,7 +44,7 @@ TEST_F(Runs, AnotherSeedGivesOtherWeights) {
 
 TEST_F(Runs, AllTrainersTellTheirWeightsDigestAndRank0TheWeights) {
   std::vector<msg::trained> told;
-  std::uint64_t tamper = 0;  // changes rank 1's digest
+  std::uint64_t tamper = 0;  // if not 0, changes rank 1's digest
   relay_trainer_ = [&](const msg::trainer_actor& real) {
     return spawn([&told, &tamper, real](msg::trainer_actor::pointer self) {
       return msg::trainer_actor::behavior_type{

@@ -64,7 +64,8 @@ class TwoNodes : public testing::Test {
     return turns;
   }
 
-  /// Handles all messages in an order drawn from a seed: first which process, then whether an actor's or the network's.
+  /// Handles all messages in an order drawn from a seed, which chooses the process, and then whether one of its actors
+  /// or the network handles a message.
   void run_shuffled(std::uint64_t seed) {
     model::random_sequence random(model::mix(seed));
     const auto turn = [&random](actors::staged_system& which) {

@@ -1,4 +1,4 @@
-// What follows from the descriptions of messages; and that the descriptions are complete.
+// Properties that follow from the descriptions of messages; and that the descriptions are complete.
 
 #include "protocol/describe.hpp"
 

@@ -1,4 +1,5 @@
-// A lookup's bags travel once over a link: its gradient refers to them, and gets those that the receiver kept.
+// A lookup's bags travel once over a link: its gradient refers to them, and the receiver uses the bags that it has
+// kept.
 
 #include "protocol/repeated_blobs.hpp"
 

@@ -67,7 +67,7 @@ class event_loop {
   std::uint64_t steps() const { return steps_; }
   /// A digest of everything that has happened.
   std::uint64_t fingerprint() const { return fingerprint_; }
-  /// For draws other than faults.
+  /// Draws everything but faults.
   model::random_sequence& random() { return random_; }
 
   /// Draws a duration between `least` and `most`; short ones are as likely as long ones.
@@ -93,7 +93,8 @@ class event_loop {
   void wake(event_owner& receiver) {
     TROUPE_ASSERT(receiver.is_stopped());
     receiver.state_ = event_owner::state::running;
-    // What the process was about to do may happen before it hears, bit by bit, of what happened meanwhile.
+    // Events that the process was about to handle may come before it learns, one by one, of events that happened
+    // meanwhile.
     constexpr std::chrono::microseconds most{200};
     sim_time when = now();
     for (auto& [tag, what] : std::exchange(receiver.put_off_, {})) {

@@ -1,4 +1,4 @@
-// What is simulated: a job, and the faults of its run, all derived from a seed.
+// The scenario of a simulation: a job, and the faults of its run, all derived from a seed.
 
 #pragma once
 
@@ -54,7 +54,7 @@ struct scenario {
   std::uint32_t trainers = 0;
   std::uint64_t checkpoint_every = 0;
   network_conditions network = {};
-  /// Whether new processes replace lost ones; if not, the remaining ones host their ranks too, while there are any.
+  /// Whether new processes replace lost ones; if not, the remaining processes, if any, also host their ranks.
   bool fills_places = true;
   std::chrono::milliseconds rejoin_timeout{60'000};
   std::vector<fault_plan> faults = {};

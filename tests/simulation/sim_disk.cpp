@@ -59,7 +59,7 @@ bool sim_disk::is_here(const char* path) const {
   return path == root_ || std::string_view(path).starts_with(root_ + "/");
 }
 
-/// Returns false and sets errno if the call is to fail.
+/// Returns false and sets errno if the call must fail.
 bool sim_disk::may_call() {
   if (dead_) {
     errno = EIO;

@@ -52,7 +52,7 @@ class sim_disk {
 
   void forget(forgotten_sync which) { forgotten_ = which; }
 
-  // -- calls; return whether they are to be forwarded ------------------------------------------------
+  // -- calls; return whether to forward them ----------------------------------------------------
 
   bool is_here(const char* path) const;
   bool may_call();

@@ -1,5 +1,5 @@
-// What a power cut leaves on the simulated disk: everything synced, and any part of the rest; over many seeds every
-// part occurs.
+// The contents of the simulated disk after a power cut: everything synced, and any part of the rest; over many seeds
+// every part occurs.
 
 #include <gtest/gtest.h>
 

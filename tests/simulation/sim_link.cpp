@@ -59,7 +59,7 @@ void sim_connection::push(std::size_t to, item what, sim_duration time) {
 
 void sim_connection::arrive(std::size_t to) {
   direction& way = to_[to];
-  if (way.under_way.empty()) return;  // it was lost
+  if (way.under_way.empty()) return;  // the item was lost
   item next = std::move(way.under_way.front());
   way.under_way.pop_front();
   if (ends_[to]->is_started_ && way.arrived.empty())

@@ -43,7 +43,7 @@ class sim_plane final : public nodes::data_links, public std::enable_shared_from
 
   event_owner& home() const { return home_; }
   bool is_listening() const { return is_listening_; }
-  /// Another process connects. Returns the reply to its hello.
+  /// Returns the reply to the hello of a process that connects.
   links::hello_reply check_hello(const links::hello& theirs) const { return rules_.check_hello(theirs, ""); }
   void accept(const links::hello& theirs, std::shared_ptr<sim_link> wire);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t steps_after_faults = 400'000;
 constexpr std::chrono::minutes time_after_faults{20};
 constexpr std::uint32_t attempts_after_faults = 8;
-/// How long the simulation continues after a run, for example for processes that wake then.
+/// How long the simulation continues after a run, for example for processes that wake only after it.
 constexpr std::chrono::minutes aftermath{2};
 
 }  // namespace
@@ -163,7 +163,7 @@ void world::connect(event_owner& from, event_owner* to, acceptor accept, connect
 }
 
 void world::exited(event_owner& one) {
-  events_.kill(one);  // it has closed its connections
+  events_.kill(one);  // the process has closed its connections itself
   disk_.release(one.number());
 }
 

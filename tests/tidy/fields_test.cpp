@@ -1,4 +1,4 @@
-// Classes of actors have few fields: one that needs more is several.
+// Classes of actors have few fields: a class that needs more should be several classes.
 
 #include <gtest/gtest.h>
 
@@ -35,8 +35,8 @@ bool is_field(const std::string& statement) {
   return !std::regex_match(statement, other) && std::regex_match(bare(statement), declaration);
 }
 
-/// Returns the fields of the class that begins on `begin`, of a file that is laid out by clang-format: nested classes
-/// and functions' bodies stand further in.
+/// Returns the fields of the class that begins on `begin`, of a file formatted by clang-format: nested classes and
+/// functions' bodies are indented further.
 std::size_t fields_of(const source& one, std::vector<std::string>::const_iterator begin) {
   const std::string end = std::string(indent(*begin), ' ') + "};";
   const std::size_t inside = indent(*begin) + 2;
@@ -50,7 +50,7 @@ std::size_t fields_of(const source& one, std::vector<std::string>::const_iterato
     while (statement.ends_with(' ')) statement.pop_back();
     if (!statement.ends_with(';')) continue;
     if (is_field(statement)) ++fields;
-    statement = "using";  // what follows further in belongs to it
+    statement = "using";  // lines that are indented further belong to it
   }
   return fields;
 }

@@ -52,7 +52,7 @@ constexpr phrase phrases[] = {
 /// Lines, FILE:LINE, by phrase and file.
 using places = std::map<std::pair<std::string, std::string>, std::vector<std::string>>;
 
-/// Reads a file as prose, if people read it.
+/// Reads a file as prose; null if its kind is not read by people.
 std::optional<prose> read(const fs::path& path) {
   constexpr std::string_view code[] = {".cpp", ".hpp", ".cu", ".inc", ".js"};
   constexpr std::string_view documents[] = {".md", ".sh", ".cmake", ".html", ".in"};
@@ -68,7 +68,7 @@ std::optional<prose> read(const fs::path& path) {
 
 void find_phrases(const fs::path& path, places& found) {
   const std::string name = fs::relative(path, TROUPE_SOURCES);
-  if (name.starts_with("tests/tidy/")) return;  // which has to name them
+  if (name.starts_with("tests/tidy/")) return;  // these tests must name the phrases
   const auto text = read(path);
   if (!text) return;
   for (const phrase& one : phrases)

@@ -27,7 +27,7 @@ void prose::put_break(std::size_t line) {
 prose prose::of_document(const std::string& content) {
   prose made;
   std::size_t line = 1;
-  bool is_blank = true;  // the line, so far
+  bool is_blank = true;  // whether the line is blank so far
   for (const char c : content) {
     if (c == '\n' && is_blank) made.put_break(line);
     made.put(c, line);
@@ -39,7 +39,7 @@ prose prose::of_document(const std::string& content) {
   return made;
 }
 
-/// Walks through code and gives `prose` what is comment or literal.
+/// Walks through code and passes its comments and literals to `prose`.
 class code_reader {
  public:
   explicit code_reader(const std::string& content) : content_(content) {}
@@ -63,7 +63,7 @@ class code_reader {
  private:
   bool looks_at(std::string_view text) const { return content_.compare(at_, text.size(), text) == 0; }
 
-  /// Neither the marks within 1'000'000.
+  /// Excludes the digit separators of 1'000'000.
   bool is_quote() const {
     const char c = content_[at_];
     return c == '"' || c == '`' || (c == '\'' && (at_ == 0 || !is_word(content_[at_ - 1])));
@@ -83,7 +83,7 @@ class code_reader {
   void take_until(std::string_view end, bool is_text) {
     while (at_ < content_.size() && !looks_at(end)) {
       if (!is_text && content_[at_] == '/')
-        ++at_;  // of the comment's begin
+        ++at_;  // a slash of the comment's begin
       else
         take();
     }
@@ -100,7 +100,7 @@ class code_reader {
     take_until(end, true);
   }
 
-  /// Up to the same mark, or to the end of the line, over which only JavaScript's templates go.
+  /// Takes the text up to the same quotation mark, or to the end of the line unless it is a template of JavaScript.
   void take_quoted(char mark) {
     ++at_;
     while (at_ < content_.size() && content_[at_] != mark && (mark == '`' || content_[at_] != '\n')) {

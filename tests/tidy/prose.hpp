@@ -1,4 +1,4 @@
-// What people read of a file: of code its comments and texts, of a document everything.
+// The part of a file that people read: the comments and literals of code, or a whole document.
 
 #pragma once
 
@@ -13,11 +13,12 @@ namespace troupe::tidy_test {
 /// code, or for the end of a paragraph.
 class prose {
  public:
-  /// The comments and the string literals of C++, CUDA and JavaScript. Neighbouring ones are one text.
+  /// The comments and the string literals of C++, CUDA and JavaScript. Neighbouring comments or literals are one text.
   static prose of_code(const std::string& content);
   static prose of_document(const std::string& content);
 
-  /// Returns the lines, counted from 1, at which `phrase` begins: between other words, as it is or with a capital.
+  /// Returns the lines, counted from 1, at which `phrase` begins: as a whole word or several, also with a capital
+  /// letter.
   std::vector<std::size_t> lines_with(std::string_view phrase) const;
 
  private:

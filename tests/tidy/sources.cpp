@@ -49,7 +49,7 @@ std::vector<source> read_sources() {
   return all;
 }
 
-/// Blanks the lines that are the content of a raw string: they are indented as they like.
+/// Blanks the lines inside raw strings, whose indentation means nothing.
 std::vector<std::string> without_raw_strings(std::vector<std::string> lines) {
   static const std::regex begin(R"re(.*R"(\w*)\((.*))re");
   std::string end;

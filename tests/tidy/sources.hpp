@@ -1,4 +1,4 @@
-// The project's sources as text, for tests of what CONTRIBUTING.md promises of them.
+// The project's sources as text, for tests of the rules in CONTRIBUTING.md.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace troupe::tidy_test {
 
 struct source {
-  std::string path;  // below the project's folder
+  std::string path;  // relative to the project's folder
   std::vector<std::string> lines;
 
   /// Returns the innermost folder of the table that it is in; else its top folder.
@@ -41,11 +41,11 @@ std::string place(const source& one, std::size_t line);
 /// A block with a signature: a function, or a statement within one.
 struct function {
   std::size_t first;  ///< line of the signature's begin, counted from 0
-  std::size_t lines;  ///< with the signature and the closing brace
+  std::size_t lines;  ///< including the signature and the closing brace
 };
 
-/// Returns the functions of a file that is laid out by clang-format. The brace that ends one stands as far in as the
-/// line on which its signature begins, however that wraps.
+/// Returns the functions of a file formatted by clang-format. The closing brace of a function has the indentation of
+/// the line on which its signature begins, however that wraps.
 std::vector<function> functions_of(const source& one);
 
 }  // namespace troupe::tidy_test

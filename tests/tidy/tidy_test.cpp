@@ -1,6 +1,6 @@
-// What CONTRIBUTING.md promises of the sources, read from the sources themselves: the width of lines, the length of
-// files and functions, which folder includes which, headers that nobody includes, and types that have one name; and
-// that the tests exist that docs/faults.md names.
+// Checks the rules of CONTRIBUTING.md in the sources: the width of lines, the length of files and functions, the
+// includes between folders, that every header is included, and that no two types share a name; and that the tests exist
+// that docs/faults.md names.
 
 #include <gtest/gtest.h>
 
@@ -23,13 +23,13 @@ constexpr std::size_t columns_max = 120;
 constexpr std::size_t file_lines_max = 400;
 constexpr std::size_t function_lines_max = 60;
 
-/// Characters: each has one byte that does not continue another.
+/// Counts characters: each has one byte that does not continue a character.
 std::size_t columns(const std::string& line) {
   return static_cast<std::size_t>(std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// What a file includes of the project, below the project's folder; users' programs include the library by
-/// <troupe/...>.
+/// Returns the project's files that a file includes, relative to the project's folder; users' programs include the
+/// library by <troupe/...>.
 std::vector<std::string> includes(const source& one) {
   static const std::regex of_project(R"(#include ("|<(?=troupe/))([^">]+)[">])");
   std::vector<std::string> all;
@@ -75,7 +75,7 @@ TEST(Tidy, FilesHaveAtMost400Lines) {
   for (const source& one : sources()) EXPECT_LE(one.lines.size(), file_lines_max) << one.path;
 }
 
-/// They show how the library is used, and its types fit those of users.
+/// Examples show how the library is used: its types must fit users' types.
 TEST(Tidy, ExamplesHaveNoCasts) {
   static const std::regex cast(
       R"((static|reinterpret|const)_cast<|)"
@@ -180,8 +180,8 @@ TEST(Tidy, EveryHeaderIsIncludedByMoreThanItsOwnSource) {
   }
 }
 
-/// Those that they include of nn/ and base/ are installed with them (tools/cmake/public_headers.cmake); what is behind
-/// them (troupe/runtime/, CAF, Boost) stays within the library.
+/// The headers of nn/ and base/ that they include are installed with them (tools/cmake/public_headers.cmake); the
+/// implementation (troupe/runtime/, CAF, Boost) stays within the library.
 TEST(Tidy, TheLibrarysHeadersIncludeTheStandardLibraryAndEachOtherOnly) {
   static const std::regex allowed(R"(#include (<[a-z_0-9]+>|"(troupe|nn|base)/[a-z_0-9]+\.hpp"))");
   std::set<std::string> installed;
@@ -201,7 +201,7 @@ TEST(Tidy, TheLibrarysHeadersIncludeTheStandardLibraryAndEachOtherOnly) {
   }
 }
 
-/// A program with two types of one name is none by the rules of C++, and neither compiler nor linker says so.
+/// Two types of one name make a program ill-formed, and neither compiler nor linker reports it.
 TEST(Tidy, NoTwoTypesOfHeadersHaveOneName) {
   static const std::regex component(R"(namespace ([a-z_:]+) *\{.*)");
   static const std::regex type(R"((class|struct|union|enum|enum class) ([a-z_0-9]+)( final)?( :[^:].*)? *\{.*)");
@@ -220,7 +220,7 @@ TEST(Tidy, NoTwoTypesOfHeadersHaveOneName) {
   EXPECT_GT(where.size(), 300U) << "this test is out of date";
 }
 
-/// Each row names files below tests/, and after each the tests in it.
+/// Each row names files below tests/, each followed by its tests.
 TEST(Tidy, TheTestsThatTheTableOfFaultsNamesExist) {
   static const std::regex test(R"((TYPED_)?TEST(_F|_P)?\(([A-Za-z0-9_]+), *([A-Za-z0-9_]+)\).*)");
   static const std::regex row(R"(\| (\d+) \|.*)");

@@ -1,4 +1,4 @@
-// One type for one thing: components share it, and do not each have their own, translated field by field.
+// One type for one thing: components share it, instead of translating between their own types field by field.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ void add_members(const std::string& line, definition& to) {
   for (std::sregex_iterator i(code.begin(), code.end(), enumerator), end; i != end; ++i) to.members.insert((*i)[1]);
 }
 
-/// Returns the enumerations and structs of a file that is laid out by clang-format.
+/// Returns the enumerations and structs of a file formatted by clang-format.
 std::vector<definition> definitions_of(const source& one) {
   static const std::regex begin(R"( *(enum class|struct) ([a-z_0-9]+)[^;(]*\{(.*))");
   std::vector<definition> all;
@@ -57,8 +57,8 @@ std::vector<definition> definitions_of(const source& one) {
   return all;
 }
 
-/// Returns pairs of types of different components of which one has all members of the other, which has at least
-/// `least`.
+/// Returns pairs of types of different components where one type, with at least `least` members, has no members that
+/// the other lacks.
 std::set<std::set<std::string>> twins_among(const std::vector<definition>& all, kind is, std::size_t least) {
   std::set<std::set<std::string>> found;
   for (const definition& small : all)
@@ -121,7 +121,7 @@ TEST(Twins, AreFoundHoweverTheyAreLaidOut) {
   EXPECT_EQ(twins_among(all, kind::structure, 2), (std::set<std::set<std::string>>{{"info", "part"}}));
 }
 
-/// By names that twins had before they became one type.
+/// Twins that have become one type are recognized by their former names.
 TEST(Twins, TypesThatHaveGoneStayAway) {
   static const std::regex gone(R"( *(enum class|class|struct) (tensor_type|row_distribution|untrained_module|)"
                                R"(layer_network|described_layers?)\b[^;]*\{.*)");

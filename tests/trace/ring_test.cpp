@@ -1,4 +1,4 @@
-// The ring and the log: what is written can be read, however the writer ends.
+// The ring and the log: written records can be read, however the writer ends.
 
 #include "trace/record/ring.hpp"
 

@@ -1,5 +1,5 @@
 // Goal: a run's files in the shared temporary folder are not accessible to other users, and starting a run removes only
-// what earlier runs have left.
+// folders that earlier runs have left.
 
 #include "trace/record/run_folders.hpp"
 
@@ -244,7 +244,7 @@ TEST_F(RunFoldersThatStay, AreThoseThatLinksLeadTo) {
   fs::create_symlink(ring_in(elsewhere), staying_[3] / "link.ring");
 }
 
-// Process 1 is root's: other users may not send it a signal.
+// Process 1 is root's: other users cannot send it a signal.
 TEST_F(RunFoldersThatStay, AreThoseOfProcessesThatMayNotBeSignalled) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
