@@ -38,7 +38,7 @@ struct alignment {
 /// - messages to and from actors that only one of the recordings has. The allreduce group counts as one actor, without
 ///   the messages between its parts, if the runs were spread differently;
 /// - steps that are incomplete because the beginning of a ring has been overwritten;
-/// - if neither run ended cleanly, what comes after the end of one of them;
+/// - if neither run ended cleanly, messages after the end of one of them;
 /// - messages that only one has, if the other's recorder filtered, or could not keep up.
 alignment align(const trace::recording& a, const trace::recording& b);
 

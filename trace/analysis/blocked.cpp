@@ -89,7 +89,7 @@ class blockage_finder {
         if (one->state != wait_state::under_way) follow(one->on, waiter, seen);
         continue;
       }
-      // All that wait for one actor count together; each missing message or rank counts by itself.
+      // All actors that wait for one actor count together; each missing message or rank counts by itself.
       const bool by_actor = end == blockage::handler_running || end == blockage::idle || end == blockage::dead;
       const auto same = std::ranges::find_if(ends_, [&](const end_of_chain& known) {
         return known.what == end && (by_actor ? known.last->on == one->on : known.last == one);
@@ -178,7 +178,8 @@ class blockage_finder {
     return order_of(*end.last);
   }
 
-  /// Smaller: more likely the call that all should have made, as more trainers have made it, or as its step is earlier.
+  /// A smaller value is more likely the call that all should have made: more trainers have made it, or its step is
+  /// earlier.
   static std::pair<std::int64_t, std::uint64_t> doubt_of(const wait_edge& one) {
     const std::size_t callers =
         one.call != nullptr ? one.call->members.count() - one.call->missing.count() : one.collective->launched;

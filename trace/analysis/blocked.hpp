@@ -16,7 +16,7 @@ namespace troupe::analysis {
 
 /// Why a run is blocked, the most certain reason first.
 enum class blockage : std::uint8_t {
-  none,               ///< it is not, or there is no certain reason
+  none,               ///< the run is not blocked, or no reason is certain
   dead,               ///< a process or an actor has ended early
   stopped,            ///< a process is stopped by a signal, or by a debugger
   never_arrived,      ///< a message was sent and is lost

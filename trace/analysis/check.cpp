@@ -47,7 +47,7 @@ class checker {
     invariant made{"sender_order", "each receiver handles a sender's messages in the order of their numbers"};
     std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint64_t> last;
     for (const trace::event& one : handled()) {
-      if (trace::sender_of(one.id) == trace::client_actor) continue;  // one number for all of them
+      if (trace::sender_of(one.id) == trace::client_actor) continue;  // all clients share one actor number
       std::uint64_t& before = last[{one.actor, trace::sender_of(one.id), one.has(flag::answer)}];
       const std::uint64_t now = trace::sequence_of(one.id);
       if (before != 0) {
@@ -107,8 +107,8 @@ class checker {
 
   bool is_live(const trace::event& one) const { return run_.processes[one.process].alive.value_or(false); }
 
-  /// Whether the message that `apply` belongs to was still being handled, and so has no record yet. What a live server
-  /// handles may have changed between the reading of its records and of its state.
+  /// Whether the message that `apply` belongs to was still being handled, and so has no record yet. A live server may
+  /// have begun another message between the reading of its records and of its state.
   bool is_in_hand(const trace::event& apply) const {
     if (is_live(apply) && &apply == applies_.at(apply.actor).back()) return true;
     const trace::actor_state* server = run_.find_actor(apply.actor);
@@ -141,7 +141,7 @@ class checker {
       made.note = "not checked: consistency async applies a step in parts";
       return made;
     }
-    // By server and optimizer step: the end of its apply.
+    // When each apply ended, by server and optimizer step.
     std::map<std::uint16_t, std::map<std::uint64_t, trace::nanoseconds>> done;
     for (const auto& [server, applied] : applies_)
       for (const trace::event* apply : applied) done[server].emplace(order_.optimizer_step(apply->step), apply->end);

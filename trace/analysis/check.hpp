@@ -14,8 +14,8 @@ namespace troupe::analysis {
 /// A rule, and how often the recording kept and broke it.
 struct invariant {
   std::string name;
-  std::string rule;         ///< as text
-  std::uint64_t cases = 0;  ///< checked
+  std::string rule;         ///< the rule's text for users
+  std::uint64_t cases = 0;  ///< how many cases were checked
   std::uint64_t violations = 0;
   std::vector<std::string> first = {};  ///< the first violations, as text
   std::string note = {};                ///< why it was not checked, or only in part; empty: it was checked

@@ -37,7 +37,7 @@ struct step_study {
   step_path path;
   std::map<std::uint16_t, step_graph::slack_of_actor> actors;
   /// The step if its largest contribution took half its time: its time (an upper bound, as actors keep their order),
-  /// and the largest contribution then.
+  /// and then the largest contribution.
   struct what_if {
     path_part what;
     trace::nanoseconds time = 0;
@@ -56,8 +56,8 @@ struct path_statistics {
     trace::nanoseconds p50 = 0;  ///< over all steps; 0 for a step whose path lacks it
     trace::nanoseconds p95 = 0;
     trace::nanoseconds sum = 0;
-    std::uint64_t steps = 0;    ///< whose path contains it
-    std::uint64_t largest = 0;  ///< in which it takes longest
+    std::uint64_t steps = 0;    ///< steps with the part on their path
+    std::uint64_t largest = 0;  ///< the step in which the part takes longest
   };
   std::uint64_t steps = 0;
   trace::nanoseconds p50 = 0;  ///< a step's time

@@ -156,7 +156,7 @@ class comparison {
   void find_reordered(std::vector<std::uint32_t>& all, bool reads_commute) {
     std::ranges::sort(all, {}, [&](std::uint32_t i) { return pairs_[i].a; });
     const trace::event* first_write = nullptr;  // of the writes that A handles later, the first in B's order
-    const trace::event* first = nullptr;        // the same of all messages
+    const trace::event* first = nullptr;        // of all messages that A handles later, the first in B's order
     std::uint32_t write_pair = 0, pair = 0;
     for (std::size_t place = all.size(); place-- > 0;) {
       const std::uint32_t i = all[place];
@@ -183,7 +183,7 @@ class comparison {
       made_.first = message_difference{found->what, message, {}, {}};
       if (found->what == difference::order) {
         made_.first->overtaken_by = pairs_[found->overtaken_by];
-        --made_.equal_before;  // it was sent before it was handled
+        --made_.equal_before;  // its sending was counted as equal before
       } else if (message.is_whole()) {
         made_.first->detail = compare_message(*message.a, *message.b).second;
       }

@@ -45,7 +45,7 @@ struct diff {
   std::optional<message_difference> first;  ///< in A's causal order
   std::uint64_t equal_before = 0;           ///< how many messages, all equal, come before it in that order
   std::uint64_t compared = 0;
-  bool with_contents = false;           ///< both hold digests
+  bool with_contents = false;           ///< both recordings hold digests of contents
   std::vector<type_differences> types;  ///< those with differences; by first step
   std::vector<time_difference> times;   ///< by change of the median times number of messages, the largest first
   std::vector<std::string> notes;       ///< which settings differ; what was not compared and why
@@ -55,7 +55,8 @@ struct diff {
 
 struct diff_options {
   /// True: order counts at all actors. False: it counts among messages of one sender, and at servers whose rows depend
-  /// on it because lookups need not wait for all gradients (async, ssp); there not between two messages that only read.
+  /// on it because lookups need not wait for all gradients (async, ssp); there it does not count between two messages
+  /// that only read.
   bool any_order = false;
   /// By how many percent medians of times may differ; nullopt: times are not compared.
   std::optional<double> timing;

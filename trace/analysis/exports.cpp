@@ -33,7 +33,7 @@ std::string what_of(const trace::recording& run, const trace::event& one) {
                      one.step);
 }
 
-/// As type_of, but the message's type for a drop: the reason has a column of its own.
+/// Like `type_of`, but returns the message's type for a drop: the reason has its own column.
 std::string column_type_of(const trace::recording& run, const trace::event& one) {
   return one.what == trace::kind::drop ? run.type_name(one.type) : type_of(run, one);
 }

@@ -18,7 +18,7 @@ bool is_question(std::string_view type) {
                    msg::verdict_found>(type);
 }
 
-/// Identifies what a wait is for, whatever its state is by now.
+/// Identifies the subject of a wait, whatever its present state is.
 auto key_of(const wait_edge& one) {
   const auto call = one.call == nullptr ? std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>()
                                         : std::tuple(one.call->number, one.call->group, one.call->instance);

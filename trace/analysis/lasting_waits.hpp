@@ -1,5 +1,5 @@
-// Finds what two readings of a live run have in common. Its files are read one after the other while their processes
-// write, so one reading alone may show a wait that never was, or one that is over by now.
+// Finds the waits that two readings of a live run have in common. Its files are read one after the other while their
+// processes write, so one reading alone may show a wait that never was, or one that has already ended.
 
 #pragma once
 

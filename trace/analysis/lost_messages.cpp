@@ -37,7 +37,7 @@ bool is_dead(const trace::recording& run, std::uint32_t i) {
     return false;
   };
   if (process.end == trace::ending::clean || process.alive.value_or(false)) return false;
-  if (process.end == trace::ending::none && process.alive)  // it is not alive; if no other outlived it, all were killed
+  if (process.end == trace::ending::none && process.alive)  // if no other process outlived this one, all were killed
     return run.processes.size() == 1 || others([](const trace::process_info& other) {
              return other.alive.value_or(false) || other.end != trace::ending::none;
            });
@@ -120,7 +120,7 @@ std::vector<std::uint64_t> lost_messages::unaccounted(std::uint16_t sender) cons
     if (first == nullptr) return {};
     next = *first;
   }
-  constexpr std::size_t many = 10'000;  // so many are not lost: there is another reason
+  constexpr std::size_t many = 10'000;  // more missing messages than this have another reason than loss
   std::vector<std::uint64_t> missing;
   const std::vector<std::uint64_t> none;
   const std::vector<std::uint64_t>* known = find_in(accounted_, sender);

@@ -1,4 +1,4 @@
-// What a run did not finish: messages that did not arrive, allreduces that were not completed, processes and actors
+// The unfinished parts of a run: messages that did not arrive, allreduces that were not completed, processes and actors
 // that ended early.
 
 #pragma once
@@ -29,7 +29,7 @@ class lost_messages {
   /// Messages that wait for credit, and so count as not sent.
   const std::vector<const trace::event*>& held_back() const { return held_back_; }
 
-  /// The first such message of `never_arrived`; null: none.
+  /// The first message of `never_arrived` with these properties; null: none.
   const trace::event* find(std::uint16_t sender, std::uint16_t receiver, std::uint16_t type, std::uint64_t step) const;
 
   /// The answer to `request` that was sent to another process; null: none.
@@ -119,8 +119,8 @@ struct death {
 
 /// All deaths that the recording shows, by time: the first is the reason for the others. A process counts as dead if
 /// its end is not recorded while another process ended later, lives on, or recorded that the link to it went down; or
-/// if it alone recorded that it failed. If all processes were killed, none counts as dead. Actors in processes that
-/// ended cleanly do not count either.
+/// if it alone recorded that it failed. If all processes were killed, none counts as dead. Nor do actors in processes
+/// that ended cleanly.
 std::vector<death> find_deaths(const trace::recording& run);
 
 /// `server 1 (pid 123)`

@@ -106,7 +106,7 @@ class matcher {
   by_number<bool> is_actor_, is_from_, is_to_, is_type_, has_text_type_, has_text_actor_;
 };
 
-/// As type_of, but with a text for records without a type as well.
+/// Like `type_of`, but also has a text for records without a type.
 std::string text_about(const trace::recording& in, const trace::event& e) {
   switch (e.what) {
     case trace::kind::collective:
@@ -209,7 +209,7 @@ message_page find_messages(const trace::recording& in, const message_query& what
   const std::size_t last = std::min<std::size_t>(first + what.limit, all.size());
   const auto at = [&all](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
   const bool by_time = what.order == message_order::newest || what.order == message_order::oldest;
-  if (!by_time) {  // only what is shown has to be in order
+  if (!by_time) {  // only the shown rows have to be in order
     if (first < all.size()) std::nth_element(all.begin(), at(first), all.end());
     if (last < all.size()) std::nth_element(at(first), at(last), all.end());
     std::sort(at(first), at(last));

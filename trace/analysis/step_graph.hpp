@@ -1,6 +1,6 @@
 // The dependencies of a step as a graph. A node is a moment: an activity or a range of work begins or ends, a message
-// is sent or arrives. An edge says how much later one moment comes than another at least. The longest path to the
-// step's end is its critical path, as in project planning (Kelley and Walker, 1959), with program order and messages as
+// is sent or arrives. An edge says by how much one moment follows another at least. The longest path to the step's end
+// is its critical path, as in project planning (Kelley and Walker, 1959), with program order and messages as
 // dependencies (Yang and Miller, 1988).
 
 #pragma once

@@ -33,7 +33,7 @@ std::vector<lost_message> find_lost(const causality& of) {
     const trace::actor_state* receiver = run.find_actor(one.aux);
     if (receiver == nullptr || receiver->alive) continue;
     const trace::process_info& process = run.processes[receiver->process];
-    if (process.filtered || one.begin < process.complete_from) continue;  // it may have been handled
+    if (process.filtered || one.begin < process.complete_from) continue;  // the handling may not be recorded
     lost.push_back({one.id, one.type, one.aux, one.begin, receiver->name + " had ended"});
   }
   std::ranges::stable_sort(lost, {}, &lost_message::when);

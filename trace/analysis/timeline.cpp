@@ -58,7 +58,7 @@ class timeline {
   /// Events of links belong to no actor and are shown on a thread of their own.
   static track links_of(const trace::event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
 
-  /// So are times when the process did not run.
+  /// Times when the process did not run also have their own thread.
   static track stalls_of(std::uint32_t process) { return {process + 1, std::uint32_t{UINT16_MAX} + 3}; }
 
   std::optional<track> track_of(std::uint16_t actor) const {
@@ -205,7 +205,7 @@ class timeline {
     }
   }
 
-  /// Nothing: the event is not shown as an instant.
+  /// Returns null for an event that is not shown as an instant.
   std::optional<std::string> args_of_instant(const trace::event& one) {
     switch (one.what) {
       case trace::kind::spawn:

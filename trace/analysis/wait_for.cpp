@@ -96,7 +96,7 @@ class wait_finder {
     const std::uint64_t* newest = find_in(newest_, {next.receiver, trace::sender_of(next.message)});
     const bool is_overtaken = next.message != 0 && newest != nullptr && *newest > trace::sequence_of(next.message);
     const trace::actor_state* receiver = run_.find_actor(next.receiver);
-    const bool is_busy = is_at_work(run_, next.receiver) && receiver->message_begin <= sent;  // it may lie anywhere
+    const bool is_busy = is_at_work(run_, next.receiver) && receiver->message_begin <= sent;  // so it may be queued
     if (is_overtaken || (!is_busy && lost_.is_overdue(next.receiver, sent)))
       next.state = wait_state::never_arrived;
     else
@@ -121,7 +121,7 @@ class wait_finder {
     return std::ranges::find(lost_.held_back(), id, &trace::event::id) != lost_.held_back().end();
   }
 
-  /// For a request that its receiver has not handled yet.
+  /// Finds the state of a request that its receiver has not handled yet.
   void before_handled(wait_edge& next) const {
     if (is_in_hand(next.on, next.message)) {
       next.state = wait_state::in_hand;
@@ -143,7 +143,7 @@ class wait_finder {
     }
   }
 
-  /// For a request that has been handled, and whose answer has not.
+  /// Finds the state of a request that has been handled, but its answer has not.
   void after_handled(wait_edge& next, const trace::event& handled) {
     const trace::event* answer = lost_.answer_sent(next.message);
     if (answer != nullptr || !handled.has(flag::parked)) return wait_for_answer(next, handled, answer);
@@ -305,7 +305,7 @@ class wait_finder {
     }
   }
 
-  /// The id of a message that its sender must have sent, because it is at later steps by now.
+  /// The id of a message that its sender must have sent, because it has reached later steps.
   std::optional<std::uint64_t> lost_number(const wait_edge& next) const {
     if (next.type != gradient_ || is_at_work(run_, next.on) || !is_further(next)) return {};
     std::uint64_t low = 0;

@@ -77,7 +77,7 @@ struct board_call {
 };
 static_assert(sizeof(board_call) <= board_entry_bytes);
 
-/// Reads the actor and its call from the bytes of such an entry; nullopt: there is no call, or it is being changed.
+/// Reads the actor and its call from the bytes of a `board_call`; nullopt: there is no call, or it is being changed.
 std::optional<std::pair<std::uint16_t, call_state>> read_call(const char* entry);
 
 /// `all_reduce #26 of trainers 0..2`, `barrier #1 of trainers 0..2 in their group 2`, `recv with tag 0 of trainer 2

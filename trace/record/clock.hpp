@@ -19,8 +19,8 @@ struct clock_sample {
   std::int64_t realtime_ns = 0;   ///< CLOCK_REALTIME, since 1970
 };
 
-/// A clock that deviates from the others of the run, for tests of clock alignment: what this process reads is ahead by
-/// `offset_ns`, and gains `drift_ppm` from then on.
+/// A clock that deviates from the others of the run, for tests of clock alignment: it is ahead by `offset_ns`, and
+/// gains `drift_ppm` from then on.
 struct clock_fault {
   std::int64_t offset_ns = 0;
   double drift_ppm = 0;

@@ -42,9 +42,9 @@ struct clock_line {
 /// Between two hosts each message is a half-plane in which the line's two ends must lie, as in Moon, Skelly and
 /// Towsley, "Estimation and removal of clock skew from network delay measurements" (1999), here from both directions,
 /// as in Paxson, "On calibrating measurements of packet transit times" (1998); only the corners of the bounds' convex
-/// hulls count. What remains is a polygon: the line is the middle of its bounding box, always inside it; the error is
-/// half the box. Drift above 500 ppm is accepted only if no smaller drift fits. If no line fits, e.g. after a clock was
-/// set, the one contradicted least is used, and the contradiction is added to the error.
+/// hulls count. The half-planes leave a polygon: the line is the middle of its bounding box, always inside it; the
+/// error is half the box. Drift above 500 ppm is accepted only if no smaller drift fits. If no line fits, e.g. after a
+/// clock was set, the one contradicted least is used, and the contradiction is added to the error.
 ///
 /// Hosts linked only through others follow the tree of smallest errors from `reference`, errors added up. Then lines
 /// are moved, where needed, until no message between any two hosts arrives before it was sent; errors grow by the same

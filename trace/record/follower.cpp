@@ -136,7 +136,7 @@ result<std::vector<trace_file>> follower::take_files() {
     TROUPE_TRY(taken, ring.take(budget));
     files.push_back(std::move(taken));
   }
-  // The ring of a running process holds all that its log has, except what is older.
+  // The ring of a running process holds all records of its log, except older ones.
   for (trace_file& log : std::exchange(logs_, {})) files.push_back(std::move(log));
   return files;
 }

@@ -1,5 +1,5 @@
 // Saves everything that goes through a ring to a compressed file, on a thread that follows the ring. Recording threads
-// never wait for it; what it cannot keep up with is counted.
+// never wait for it; records that it cannot keep up with are counted.
 
 #pragma once
 

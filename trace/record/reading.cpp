@@ -201,8 +201,8 @@ class reader {
     for (const auto& [actor, call] : from.calls) add_call(actor, call, place);
   }
 
-  /// Finds how many records are missing, and until when some may be: a thread abandons a chunk once half of the ring
-  /// has been claimed since, so any later record is in another chunk.
+  /// Finds how many records are missing, and the time until which some may be: a thread abandons a chunk once half of
+  /// the ring has been claimed since, so any later record is in another chunk.
   void find_gaps(const one_process& one, process_info& to, std::size_t host) const {
     const std::uint64_t taken = std::max(one.newest->next_chunk, one.chunks.empty() ? 0 : one.chunks.rbegin()->first);
     std::uint64_t capacity = 0;
@@ -330,7 +330,7 @@ class reader {
   std::vector<std::size_t> hosts_;  ///< by process
   std::vector<tick_clock> clocks_;  ///< by host
   std::vector<clock_line> lines_;   ///< by host: the line to the clock of the first process's host
-  std::int64_t zero_ns_ = 0;        ///< on that clock
+  std::int64_t zero_ns_ = 0;        ///< time zero, on the clock of the first process's host
   std::map<std::uint16_t, std::size_t> host_of_actor_;
   recording made_;
 };

@@ -26,7 +26,7 @@ boost::json::object first_metadata(const recorder::options& how) {
   all["host"] = host_name();
   all["boot"] = this_boot();
   all["ticks_per_second"] = ticks_per_second();
-  constexpr std::size_t command_bytes_max = 4096;  // it is for the reader only, and jobs need the room
+  constexpr std::size_t command_bytes_max = 4096;  // only readers use it, and jobs need the room
   all["command"] = how.command.substr(0, command_bytes_max);
   all["mode"] = name_of(how.what);
   all["filtered"] = !how.wanted.takes_all();

@@ -76,7 +76,7 @@ class recorder {
   std::filesystem::path ring_file() const { return ring_->file(); }
   /// The board of this process's actors. Thread: any.
   std::vector<const board_entry*> actors() const { return ring_->actors(); }
-  /// Their open calls. Thread: any.
+  /// The open calls of this process's actors. Thread: any.
   std::vector<std::pair<std::uint16_t, call_state>> calls() const { return ring_->calls(); }
 
   /// The numbers of records and contents that came faster than the log could save them; zeros if there is no log.

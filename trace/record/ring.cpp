@@ -43,9 +43,9 @@ void write(const void* bytes, std::size_t size, std::byte* to) {
   }
 }
 
-/// The first touch of a page costs as much as a hundred records, and a ring reaches new pages for long. So pages are
-/// filled in advance by one call, for which file systems may use large pages, and mapped; of a large ring only this
-/// many bytes. A failure here only costs time later.
+/// The first touch of a page costs as much as a hundred records, and a ring needs a long time to touch all of its
+/// pages. So pages are filled in advance by one call, for which file systems may use large pages, and mapped; of a
+/// large ring only this many bytes. A failure here only costs time later.
 constexpr std::uint64_t early_bytes_max = std::uint64_t{32} << 20;
 
 void fill_pages(int file, std::uint64_t size) {
@@ -75,7 +75,7 @@ result<std::unique_ptr<ring>> ring::create(const options& how) {
   const int file = opened.number();
   if (!opened.is_open()) return failed(how.file, "cannot be made", errno);
   made->file_ = how.file;
-  // Without reserved room, writing to it would raise a deadly signal once the disk is full.
+  // Without reserved room, a write to it would raise SIGBUS once the disk is full.
   if (const int code = ::posix_fallocate(file, 0, static_cast<off_t>(made->size_)); code != 0) {
     ::unlink(how.file.c_str());
     return failed(how.file, fmt::format("there is no room for a trace of {} bytes", made->size_), code);

@@ -81,7 +81,7 @@ std::optional<moment> begin_of_gone_process(const trace_file& ring) {
 /// Rings of one run or attempt, which are removed together.
 struct left_rings {
   moment newest = 0;
-  bool may_go = true;  ///< all of their processes have ended
+  bool may_go = true;  ///< all processes of these rings have ended
   std::vector<fs::path> rings;
 
   void add(const fs::path& ring, const result<trace_file>& file) {

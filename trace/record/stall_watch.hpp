@@ -1,5 +1,5 @@
 // Detects when this process did not run for a while: stopped by a signal or a debugger, frozen with its container, or
-// without a core. Otherwise, what it did late looks like a slow wire.
+// without a core. Otherwise its late work would look like a slow wire.
 
 #pragma once
 

@@ -183,7 +183,7 @@ void read_chunk(const char* from, trace_file& to, memory_budget& budget) {
     std::memcpy(&one, from + i * sizeof one, sizeof one);
     if (one.stamp() == stamp_of(number) && one.what() != kind::none) made.records.push_back(one);
   }
-  // Its entries in maps and lists; each record stays until it has become an event.
+  // A chunk also has entries in maps and lists, and each record stays until it has become an event.
   constexpr std::uint64_t chunk_overhead = 256;
   if (!budget.take(chunk_overhead + made.records.capacity() * sizeof(record) + made.records.size() * sizeof(event)))
     return;
@@ -279,7 +279,7 @@ result<trace_file> read_trace_file(const std::filesystem::path& path, memory_bud
   TROUPE_TRY(made, parse_trace_file(bytes, path, budget));
   read_changed_metadata(file, made, budget);
   made.read_from = begin;
-  std::error_code failed;  // what has grown meanwhile was being written by a process that has ended since
+  std::error_code failed;  // a file that has grown meanwhile was written by a process that has since ended
   if (made.is_log && std::filesystem::file_size(path, failed) > size && !failed)
     std::erase_if(made.warnings, [](const std::string& one) { return one.find(": cut off at") != std::string::npos; });
   return std::move(made);

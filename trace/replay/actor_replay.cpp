@@ -284,7 +284,7 @@ class stage {
         if (id)
           promises_[*id] = {self->ctrl(), promise};
         else
-          unanswered_.push_back(promise);  // it had no answer in the recording either
+          unanswered_.push_back(promise);  // the recording has no answer
       }
       return promise;
     };
