@@ -19,8 +19,8 @@ class client {
  public:
   explicit client(runtime::client_runtime& of) : runtime_(&of) {}
 
-  /// Returns whether all trainers have ended; the function should return then. The run waits 10 s for it, then drops
-  /// it.
+  /// Returns whether all trainers have ended; if so, the function should return. The run waits 10 s for the function,
+  /// then drops it.
   bool run_is_over() const;
 
   /// Returns a server, to make modules there.

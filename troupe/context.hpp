@@ -27,8 +27,8 @@ class context {
 
   /// Computes the gradients of `loss`, one number of this context, times `scale`, as far as remote modules. Gradients
   /// of this process's parameters follow in the optimizer's step, while the servers work, or when this context computes
-  /// more. They are computed from the tensors that the context was given, in the caller's memory: do not change such a
-  /// tensor before the step is over or the context has ended. This is not checked, and would give wrong gradients.
+  /// more. They are computed from the tensors that the context was given, in the caller's memory: do not change these
+  /// tensors before the step is over or the context has ended. This is not checked, and would give wrong gradients.
   /// Fails if the loss is NaN or Inf. `co_await` it before the optimizer's step and before another `backward`: until
   /// then both throw `error`.
   ///

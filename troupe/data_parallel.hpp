@@ -28,7 +28,7 @@ struct data_parallel_options {
   /// (group.hpp). The run's digest leaves them out, and checkpoints hold every trainer's.
   bool synchronized = true;
   /// Optimizer steps apply the mean over this group's members, which include this trainer, instead of all trainers.
-  /// Every trainer makes such a replica with its group, and takes as many steps. Digest and checkpoints are as with
+  /// Every trainer makes a replica with its own group, and takes as many steps. Digest and checkpoints are as with
   /// `synchronized = false`, which it cannot be combined with.
   std::optional<troupe::group> group = {};
   /// The number of slices that the network, a `nn::sequential`, is cut into, each on its own trainer: pairs of linear
@@ -74,7 +74,7 @@ class data_parallel {
   /// Loads parameters and buffers from `state`; the optimizer's own state stays. All trainers load the same; a sliced
   /// network also accepts the whole network's tensors, of which each trainer uses its slice. A resumed run begins with
   /// its saved state: there, this changes nothing until the loop has reached its saved position. Throws an `error` that
-  /// names every tensor that is missing, unknown or of another shape, and changes nothing then.
+  /// names every tensor that is missing, unknown or of another shape, and then changes nothing.
   void load_state_dict(const named_tensors& state) const;
 
   runtime::trained trained() const { return replica_; }

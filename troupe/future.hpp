@@ -113,7 +113,7 @@ class [[nodiscard]] future {
   bool is_ready() const { return state_ && state_->is_ready(); }
 
   /// Blocks until the result is there, and returns it or throws its error; throws the error `deadline` if it is late:
-  /// `get` may be called again then. Not for threads that run tasks, which must `co_await`.
+  /// then `get` may be called again. Not for threads that run tasks, which must `co_await`.
   T get(std::chrono::milliseconds deadline = default_deadline) {
     check();
     state_->wait(deadline);

@@ -1,9 +1,9 @@
-// Collectives: what the trainers of a group compute together, and tensors that they send each other.
+// Collectives, which the trainers of a group compute together, and tensors that they send each other.
 //
 // Every member calls the same collectives in the same order, with tensors of the same shape and type; several may be
-// pending at once. A future is ready when all members have called and this one has its result, so every collective is a
-// barrier too. A call that differs gives every member an error that names two trainers and their calls. A member whose
-// function has returned and a missed deadline are errors as well.
+// pending at once. A future is ready when all members have called and this one has its result, so every collective is
+// also a barrier. A call that differs gives every member an error that names two trainers and their calls. A member
+// whose function has returned and a missed deadline are also errors.
 //
 // Reductions are in rank order, so their bits do not depend on where the trainers are. Results belong to this trainer.
 // A tensor that was passed must not change until its future is ready. Gradients pass through the calls with a context,
@@ -82,7 +82,7 @@ class group {
   /// Returns the next tensor that a member has sent with this tag, in the order of its `send` calls.
   future<tensor> recv(std::uint32_t from, std::uint32_t tag = 0, place at = place::current()) const;
 
-  /// For the library.
+  /// The library alone uses these.
   runtime::group_calls& calls() const { return *calls_; }
   std::chrono::milliseconds deadline() const { return deadline_; }
 

@@ -18,7 +18,7 @@ tensor cross_entropy(context& in, const tensor& outputs, std::span<const std::in
 /// if shapes or types do not fit.
 tensor mse_loss(context& in, const tensor& outputs, const tensor& targets);
 
-/// The mean binary cross-entropy of sigmoid(outputs) against the targets, which are between 0 and 1. In all else as
+/// The mean binary cross-entropy of sigmoid(outputs) against the targets, which are between 0 and 1. Otherwise as
 /// `mse_loss`.
 tensor bce_with_logits(context& in, const tensor& outputs, const tensor& targets);
 

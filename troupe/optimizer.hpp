@@ -92,8 +92,8 @@ class distributed_optimizer {
     return *this;
   }
 
-  /// Takes a step. When it is done, this trainer's replicas have their new parameters, and so have rows that are looked
-  /// up from now on. `at`: the caller's source location, for errors.
+  /// Takes a step. When it is done, this trainer's replicas have their new parameters, and lookups return the new rows.
+  /// `at`: the caller's source location, for errors.
   future<> step(context& with, source_location at = source_location::current()) const;
 
  private:

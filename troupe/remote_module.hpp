@@ -40,14 +40,14 @@ class remote_handle {
   /// Returns the module's tensors, without its optimizer's state; a trainer that trains it gets those after its last
   /// optimizer step.
   future<named_tensors> state_dict() const;
-  /// Replaces them. Fails if names or shapes do not fit, and changes nothing then. Servers that share a table are asked
+  /// Replaces them. Fails if names or shapes do not fit, and then changes nothing. Servers that share a table are asked
   /// twice, each time within the deadline: no shard is loaded before all have accepted theirs. Await it before other
   /// calls, which might come in between.
   ///
   /// A resumed run, also one that restarted after a fault, has restored what `main` has made. There a trainer's call
   /// changes nothing until its loop has reached the saved position, since its state was loaded before; later calls work
-  /// as usual. Calls from clients, methods of objects and users' threads have no such position: in a resumed run they
-  /// are refused for a restored module.
+  /// as usual. Calls from clients, methods of objects and users' threads have no position: in a resumed run they are
+  /// refused for a restored module.
   future<> load_state_dict(const named_tensors& state) const;
   /// Moves the module to another device of its server: `cpu`, `cuda:0`. Fails if the module has no code for it.
   future<> to(const std::string& device) const;
@@ -89,7 +89,7 @@ class remote_module : public remote_handle {
   future<tensor> forward(context& in, const tensor& input) const requires std::derived_from<Module, nn::module>;
   /// The same outside of any context, as of the newest optimizer step.
   future<tensor> infer(const tensor& input) const requires std::derived_from<Module, nn::module>;
-  /// For optimizers.
+  /// Called by optimizers.
   runtime::trained trained() const requires std::derived_from<Module, nn::module> { return reference_; }
 
   /// Calls a method that the type describes. Fails with the method's exception.
@@ -176,7 +176,7 @@ class remote_module<nn::embedding_bag> : public remote_handle {
                          std::span<const std::int64_t> offsets) const;
 
   /// Returns the rows as `weight` [num_embeddings, embedding_dim], as of this trainer's last optimizer step. Any table
-  /// of that shape can load such a state (`load_state_dict`); its optimizer keeps its own state. A state with the
+  /// of that shape can load this state (`load_state_dict`); its optimizer keeps its own state. A state with the
   /// optimizer's needs a table with an optimizer of the same kind (`distributed_optimizer`).
   future<named_tensors> state_dict(const table_state_options& parts = {}) const {
     return ask_for_state(parts.optimizer);

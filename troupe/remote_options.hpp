@@ -1,4 +1,4 @@
-// What types on servers are made from: their `options`, or nothing.
+// The arguments from which servers make types: their `options`, if they have any.
 
 #pragma once
 
@@ -83,7 +83,7 @@ class remote_options_of final
 template <class T>
 concept can_be_made = can_be_remote<T> || std::same_as<T, nn::embedding_bag>;
 
-/// What a server shall make: a table, or a module of a registered type. The other is null.
+/// A request to make a table, or a module of a registered type; the other member is null.
 struct wanted_module {
   const nn::embedding_bag::options* table = nullptr;
   std::unique_ptr<const remote_options> registered = nullptr;

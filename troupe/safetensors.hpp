@@ -1,5 +1,5 @@
-// Reads and writes named tensors in safetensors files (https://github.com/huggingface/safetensors), which PyTorch reads
-// and writes as well.
+// Reads and writes named tensors in safetensors files (https://github.com/huggingface/safetensors), which PyTorch also
+// reads and writes.
 
 #pragma once
 

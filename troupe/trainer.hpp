@@ -42,7 +42,7 @@ class trainer {
   std::uint64_t seed() const;
 
   /// Whether the run continues from a checkpoint: by `--resume`, or restarted after a fault. Code before the saved loop
-  /// runs again then; `load_state_dict` there does not change restored state.
+  /// then runs again; `load_state_dict` there does not change restored state.
   bool resumed() const;
 
   /// The optimizer steps that all trainers have skipped so far (`run_options::nan`).

@@ -97,8 +97,7 @@ detail::packed caller::unpack(std::string&& fields, const std::vector<msg::tenso
   made.fields = std::move(fields);
   for (const msg::tensor& one : tensors) {
     const msg::tensor column(one.type, one.rows * one.cols, 1, one.bytes.on_host());
-    auto flat = tensor_of(column, {column.rows}, from_elsewhere);  // from elsewhere, the bytes are in memory of the
-                                                                   // link
+    auto flat = tensor_of(column, {column.rows}, from_elsewhere);  // if from elsewhere, the link owns the bytes
     if (!flat) refuse();
     made.tensors.push_back(std::move(*flat));
   }
@@ -140,7 +139,7 @@ void caller::answered(std::uint64_t id, caf::expected<msg::returned>&& result) {
     detail::packed value;
     std::exception_ptr thrown;
     if (!result) {
-      const bool is_late = result.error() == protocol::errc::timeout;  // of a link, which does not know the method
+      const bool is_late = result.error() == protocol::errc::timeout;  // the link does not know the method
       error why = to_error(result.error());
       if (is_late)
         why = error(why.kind(), fmt::format("{}: {}", done.receiver->description(done.method, done.shard), why.what()),

@@ -73,7 +73,7 @@ class caller {
     for (const tensor& one : what.tensors) into.tensors.push_back(column_of(one));
   }
 
-  /// Numbers what this actor makes at servers.
+  /// Numbers the objects that this actor makes at servers.
   std::uint64_t next_made() { return ++made_; }
 
   /// Handles an exception of a callback of the actor's tasks: the run ends.

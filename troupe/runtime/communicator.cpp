@@ -15,7 +15,7 @@ namespace troupe::runtime {
 
 namespace {
 
-/// The limit of calls and tensors of one other trainer that this one has not called for. Far above any program's.
+/// The most calls and tensors of one other trainer that arrive before this one's own calls. Far above any program's.
 constexpr std::uint64_t backlog_max = std::uint64_t{1} << 16;
 constexpr std::size_t groups_max = std::size_t{1} << 16;
 

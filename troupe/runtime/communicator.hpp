@@ -136,7 +136,7 @@ class communicator {
   void send(group_calls& in, const tensor& x, std::uint32_t to, std::uint32_t tag, const source_location& at);
   future<tensor> receive(group_calls& in, std::uint32_t from, std::uint32_t tag, const call_terms& how);
 
-  /// The location of the function's last call that may wait for others inside a pass: reported for such waits.
+  /// The location of the function's last call that may wait for others inside a pass: errors about the wait name it.
   const source_location& place() const { return place_; }
   void set_place(const source_location& at) { place_ = at; }
 

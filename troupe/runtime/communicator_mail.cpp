@@ -1,4 +1,4 @@
-// What a trainer sends and receives, the end of its part, and deadlines.
+// A trainer's sends and receives, the end of its part, and deadlines.
 
 #include <fmt/format.h>
 

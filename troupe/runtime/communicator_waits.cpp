@@ -1,4 +1,4 @@
-// What a trainer's function waits for from other trainers, and what they wait for from this one.
+// The waits of a trainer's function for other trainers, and their waits for this one.
 
 #include <algorithm>
 #include <type_traits>
@@ -89,7 +89,7 @@ bool communicator::owes(const msg::peer_wait& theirs) const {
   const auto known = groups_.find({theirs.members, theirs.instance});
   if (known == groups_.end()) return true;
   const group_calls& in = *known->second;
-  // A trainer without data that joins passes calls again by itself when its last call ends, which is pending.
+  // A trainer without data joins passes: when its last call, which is pending, ends, it calls again by itself.
   if (is_of_passes(known->first) && in.open.contains(in.calls)) return false;
   return in.calls < theirs.number;
 }

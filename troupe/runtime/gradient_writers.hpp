@@ -46,7 +46,7 @@ class summed_gradient final : public nn::gradient_places {
 /// Writes the buckets of an optimizer step: the last pass, added to the sum of earlier passes, if there is one.
 class bucket_gradient final : public nn::gradient_places {
  public:
-  /// `sum`: flat, or null.
+  /// `sum`: all parameters' gradients as one array; null: there is no earlier pass.
   bucket_gradient(kernels::stream& on, nn::gradient_places& buckets, const float* sum)
       : on_(on), buckets_(buckets), sum_(sum) {}
 

@@ -1,4 +1,4 @@
-// Texts about collectives, for people.
+// Texts about collectives, for users.
 
 #pragma once
 

@@ -74,7 +74,7 @@ class hosted_module final : public actors::remote_module, public module_with_sta
   std::optional<actors::trained_parameters> numbers_;
   /// The trainers' passes, until their optimizer step.
   std::map<step_of, std::map<std::uint64_t, module_pass>> passes_;
-  // On the module's device.
+  // The following numbers are on the module's device.
   std::map<std::uint32_t, kernels::device_array<float>> gradients_;  ///< by sender, of all its passes
   kernels::device_array<float> mean_;
   kernels::mirrored_array<kernels::non_finite> found_;

@@ -173,7 +173,7 @@ caf::expected<actors::remote_module::saved> hosted_object::save(const std::strin
   }
 }
 
-/// Tensors get the shapes that the object's have now; tensors that it does not have become columns.
+/// A tensor gets the present shape of the object's tensor of that name; without one, it becomes a column.
 caf::error hosted_object::restore(const model::checkpoint& from) {
   try {
     const auto under_way = entered("load_state_dict");

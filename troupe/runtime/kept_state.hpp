@@ -61,7 +61,7 @@ class kept_state {
 
   /// Adds the state of this trainer alone: the objects', and `numbers` by name.
   void put_own(msg::save_dense& into, const std::map<std::string, std::vector<std::int64_t>>& numbers) const;
-  /// Returns such numbers, in a resumed run.
+  /// Returns numbers that `put_own` has saved by this name, in a resumed run.
   std::vector<std::int64_t> restored_own(const std::string& name) const {
     return restored<std::int64_t>(own_name(name));
   }

@@ -17,7 +17,7 @@ class loop_places {
   void resume(std::vector<std::uint64_t> saved) { saved_ = std::move(saved); }
 
   /// Begins a loop within the innermost open one. Returns the number of its iterations that the saved run has done;
-  /// `done_all`: all of them.
+  /// `done_all`: it has done all iterations.
   static constexpr std::uint64_t done_all = UINT64_MAX;
   /// `iterations`: the loop's, if known; if an outermost loop has more in a resumed run, it does the additional ones.
   std::uint64_t open(std::optional<std::uint64_t> iterations = std::nullopt);

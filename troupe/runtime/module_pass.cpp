@@ -21,7 +21,7 @@ tensor to_host(kernels::stream& on, const tensor& there) {
   return here;
 }
 
-/// Returns the shape of the module's state. Throws `error` unless `given` is such a state, or empty.
+/// Returns the shape of the module's state. Throws `error` unless `given` has this shape, or is empty.
 shape checked_state(const nn::module& of, const tensor& input, const tensor& given) {
   const shape lengths = of.state(input);
   if (lengths.dimensions() == 0)

@@ -53,7 +53,7 @@ class module_pass {
   module_pass(const nn::module& of, const nn::module_tensors& tensors, const actors::trained_parameters& numbers,
               const tensor& input, const mode& how, const tensor* state = nullptr);
 
-  /// In the host's memory, as all tensors from and to the caller.
+  /// In the host's memory, as are all tensors that the caller gives or gets.
   const tensor& output() const { return output_; }
   /// The state after the input; empty if none was passed.
   tensor next_state() const { return carried_ ? carried_->next : tensor(); }
@@ -80,7 +80,7 @@ class module_pass {
   mode mode_;
   bool has_gone_back_ = false;
   tensor output_;
-  // On the device; if that is the processor, these are the caller's.
+  // Copies on the device; on the processor, the caller's own tensors.
   tensor input_there_;
   tensor output_there_;
   tensor grad_there_;

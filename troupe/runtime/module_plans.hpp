@@ -13,8 +13,8 @@ namespace troupe::runtime {
 
 struct module_plan {
   msg::module_spec spec;
-  std::string name;        ///< the type's, for people
-  std::string label;       ///< names the module for people: a table's name or index; empty if the type is enough
+  std::string name;        ///< the type's name in texts for users
+  std::string label;       ///< names the module for users: a table's name or index; empty if the type is enough
   std::string details;     ///< for handles: a table's shape
   bool is_trained = true;  ///< trainers' gradients make up its steps
   std::uint64_t rows = 1;  ///< of a table

@@ -225,7 +225,7 @@ std::optional<actors::call_result> module_service::call(msg::call& what,
 void module_service::load_state(actors::remote_module& into, detail::unpacker& from, bool only_checks) {
   const std::string text = from.text();
   const auto place = static_cast<place_in_run>(detail::unpack<std::uint8_t>(from));
-  // This call was made before the checkpoint: only check it, as it was then.
+  // This call was already made before the checkpoint: only check it again.
   const bool is_over = into.is_restored() && place == place_in_run::before_saved;
   if (into.is_restored() && !is_over && place != place_in_run::new_ground)
     throw error(error_kind::input,

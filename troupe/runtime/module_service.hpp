@@ -25,8 +25,8 @@ inline const std::string own_module_type = "Registered";
 inline const std::string accumulate_of_run = "accumulate:";
 inline const std::string staleness_of_run = "staleness:";
 
-/// The position of a call in a resumed run: of a trainer before the position of the checkpoint, which made the call
-/// before, or of one past it. Other callers have no position.
+/// The position of a call in a resumed run: before the checkpoint's position, where the trainer has already made the
+/// call, or past it. Callers other than trainers have no position.
 enum class place_in_run : std::uint8_t { unknown, before_saved, new_ground };
 
 /// Facts that a module's own arguments do not contain.
@@ -93,7 +93,7 @@ class module_service final : public actors::remote_module {
   actors::module_host& host_;
   server_caller calls_;
   const code_under_way under_way_;  ///< its tasks: code that runs in the executor of its calls
-  /// By module, for those made during the run: references by holder.
+  /// The number of references to each module made during the run, by module and holder.
   std::map<std::uint64_t, std::map<std::uint32_t, std::int64_t>> holders_;
 };
 

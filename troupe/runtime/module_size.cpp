@@ -45,7 +45,7 @@ model::memory_claim claim(const std::string& what, std::uint64_t bytes, const ke
     available = made.error();
   } else {
     available = where.memory().free;
-    if (bytes <= available) return {};  // it is allocated at once
+    if (bytes <= available) return {};  // the module's memory is allocated at once
     place = fmt::format(" on CUDA device {}", where.number());
   }
   throw error(error_kind::input, model::memory_fault(what + place, bytes, available));

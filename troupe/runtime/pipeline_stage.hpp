@@ -121,7 +121,7 @@ class pipeline_stage {
   std::uint64_t context_ = 0;   ///< the last context's number
   std::uint64_t passes_ = 0;    ///< the number of passes in that context
   std::uint64_t asked_ = 0;     ///< the number of tasks of `step`
-  std::uint64_t begun_ = 0;     ///< how many of these have been awaited
+  std::uint64_t begun_ = 0;     ///< how many of these tasks were awaited
   std::uint32_t max_in_flight_ = 0;
   source_location at_;                 ///< of the last `step`: the location reported for its sends and receives
   executor order_ = executor(place_);  ///< of the pending batch, or of the overlapping ones

@@ -56,7 +56,7 @@ struct program_order {
   /// The recorded run to replay, or null.
   std::shared_ptr<const recorded_run> replayed = {};
 
-  // For a leader.
+  // Used by the leader alone.
   bool processes = false;
   bool tls = false;
   std::optional<links::endpoint> listen = {};
@@ -65,7 +65,7 @@ struct program_order {
   /// The given network options, for advice.
   std::string network_options_given = {};
 
-  // For a member.
+  // Used by members alone.
   nodes::node_options offer = {};
 
   /// What the leader has assigned to a child.

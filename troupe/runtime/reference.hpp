@@ -19,7 +19,7 @@ namespace troupe::runtime {
 /// Identifies a module.
 struct module_identity {
   std::string type;
-  std::string label = {};    ///< distinguishes modules of a type for people; may be empty
+  std::string label = {};    ///< distinguishes modules of a type for users; may be empty
   std::string details = {};  ///< for handles of the type, such as a table's shape
 };
 

@@ -84,13 +84,13 @@ class replica {
   bool synchronizes() const { return module_->synchronizes(); }
   /// Whether its passes wait for other trainers.
   bool waits_in_passes() const { return synchronizes() || slice_ != nullptr; }
-  /// For people: the user's name for it, or the module's type.
+  /// The name in texts for users: the user's name for it, or the module's type.
   const std::string& label() const { return label_; }
   /// The same on all trainers: the module's type and the replica's name.
   std::string description() const { return module_->type() + " " + name_; }
   actors::trained_parameters& numbers() { return numbers_; }
-  /// The index of its first bucket among those that the trainer shares with all others, and how many it has there: one
-  /// if it is reduced with some trainers only, by which all trainers agree on what follows a step.
+  /// The index of its first bucket among those that the trainer shares with all others, and how many it has there. A
+  /// replica that is reduced with only some trainers has one, with which all trainers agree on what follows a step.
   std::uint32_t first_bucket() const { return first_bucket_; }
   std::uint32_t buckets() const { return group() != nullptr ? 1 : numbers_.buckets(); }
 

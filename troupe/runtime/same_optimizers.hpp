@@ -31,8 +31,8 @@ class same_optimizers {
   /// Requires: `with` outlives this object.
   explicit same_optimizers(communicator& with) : communicator_(with) {}
 
-  /// Notes that the trainer takes an optimizer step with `one`. Throws `error` if another trainer has reported
-  /// otherwise.
+  /// Notes that the trainer takes an optimizer step with `one`. Throws `error` if another trainer has reported another
+  /// optimizer for this step.
   void use(optimizer_text& one, std::uint64_t step) {
     if (!one.is_reported) share(one, step);
     step_ = step;

@@ -60,7 +60,7 @@ void step_reductions::reduce_among_all(tape& with, replica& one, const update_pa
         [all = all](const caf::error& why) { all->fail(to_error(why)); });
   };
   one.backward(with, step(), as.ends, [&](std::uint32_t bucket) {
-    if (one.is_synchronized()) send(bucket);  // else its parameters would change before the pass is over
+    if (one.is_synchronized()) send(bucket);  // else parameters would change during the pass
   });
   if (!as.ends) return;
   // Without a pass in this context, or for a module without parameters, the shares are zeros.
@@ -119,7 +119,7 @@ future<> step_reductions::apply_gradient(tape& of, replica& one, std::uint64_t u
   return coming;
 }
 
-/// Requests all trainers' votes, by the bucket that a replica has for it.
+/// Requests all trainers' votes, with the replica's bucket for votes.
 future<step_reductions::vote> step_reductions::ask_for_votes(replica& by) {
   promise<vote> answer;
   auto coming = answer.get_future();

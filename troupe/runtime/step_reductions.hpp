@@ -1,5 +1,5 @@
-// Reduces the gradients of a trainer's replicas with other trainers' in an optimizer step, and votes in it. Each mean
-// is a part of what the step awaits.
+// Reduces the gradients of a trainer's replicas with other trainers' in an optimizer step, and votes in it. The step
+// awaits every mean.
 
 #pragma once
 

@@ -79,7 +79,8 @@ class tape {
   void check_not_going_back(const char* what) const;
   /// Returns the key for the random numbers of the context's next pass.
   std::uint64_t next_key() const { return key_of(own_rank(), nodes_.size()); }
-  /// The same for a sliced network: counts only such passes, as its trainers may have computed different things before.
+  /// The same for a sliced network: counts only passes of sliced networks, as its trainers may have computed different
+  /// things before.
   std::uint64_t next_key_of_slices(std::uint32_t replica) { return key_of(replica, passes_of_slices_++); }
   /// Returns the key of the pass at index `place` of trainer `rank` in this context.
   std::uint64_t key_of(std::uint32_t rank, std::uint64_t place) const;
@@ -114,7 +115,7 @@ class tape {
   /// Marks that an optimizer step uses it.
   void mark_stepped() { has_stepped_ = true; }
   bool has_stepped() const { return has_stepped_; }
-  /// Whether one of its losses was NaN or Inf, if such optimizer steps are skipped.
+  /// Whether one of its losses was NaN or Inf, in a run that then skips the optimizer step.
   bool is_spoilt() const { return is_spoilt_; }
   /// Whether it has had a backward pass.
   bool has_gone_back() const { return has_gone_back_; }
@@ -151,7 +152,7 @@ class tape {
   bool is_spoilt_ = false;
   bool has_gone_back_ = false;
   bool has_stepped_ = false;
-  bool is_going_back_ = false;  ///< and waits
+  bool is_going_back_ = false;  ///< a backward pass has begun, and not ended
   boost::container::small_vector<std::shared_ptr<node>, usual_nodes> nodes_;
   std::uint64_t passes_of_slices_ = 0;
   passed_nodes passed_;

@@ -24,7 +24,7 @@ class tensor_slice final : public nn::slice_sums {
   tensor_slice(trainer_runtime& of, const nn::module& whole, const data_parallel_options& options);
 
   const nn::module& whole() const { return whole_; }
-  /// This trainer's slice of it.
+  /// This trainer's slice of the network.
   const std::shared_ptr<const nn::module>& module() const { return mine_; }
   network_part& part() { return part_; }
   const network_part& part() const { return part_; }

@@ -25,7 +25,7 @@ trainer_runtime::trainer_runtime(actors::trainer_context actor, trainer_function
       assigned_(rules),
       function_(std::move(function)) {
   actors::leave_to_workers(actor_.self);
-  executor().use_own_stack(true);  // until the first step: most programs have made their replicas by then
+  executor().use_own_stack(true);  // until the first step: most programs make their replicas before it
   calls_.start(actor_.self, trace, actors::trainer_number(rank(), actor_.servers), requests_.executor());
   communicator_.stops_when([this] { return stops_alone(); });
 }
@@ -76,12 +76,12 @@ void trainer_runtime::run_function() {
     function_.has_done(steps_.done);
     function_.run(trainer(*this), actor_.name, requests_.executor(),
                   [this](const std::exception_ptr& thrown) { ended(thrown); });
-  } catch (...) {  // by a function that is no coroutine
+  } catch (...) {  // a function that is no coroutine threw
     ended(std::current_exception());
   }
 }
 
-/// Other trainers stop too, so what this one waits for may never arrive.
+/// Other trainers also stop, so the message that this one waits for may never arrive.
 void trainer_runtime::stop() {
   votes_.vote_to_stop();
   if (stops_alone()) executor().enter([&] { communicator_.stop_waiting(); });

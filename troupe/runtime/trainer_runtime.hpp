@@ -137,7 +137,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   std::uint64_t skipped_steps() const { return whole_.skipped(); }
   /// Whether the last optimizer step was not awaited.
   bool has_open_step() const { return steps_.last && !steps_.last->was_awaited(); }
-  /// Throws `error` if so; `what`: the action that needs this.
+  /// Throws `error` if the last optimizer step was not awaited; `what`: the action that needs it.
   void check_step_awaited(std::string_view what) const;
   /// The runtime whose task runs on the calling thread. Throws `error` without one.
   static trainer_runtime& current();
@@ -170,7 +170,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   void run_function();
   void ended(const std::exception_ptr& thrown);
   void returned();
-  /// Whether this trainer was waiting for one that has stopped, as it should itself.
+  /// Whether this trainer must stop, and another one, which it may wait for, has already ended.
   bool waited_for_stopped() const { return votes_.own().stop && !steps_.of_ended.empty(); }
   void note_end(std::uint32_t rank, std::uint64_t steps);
   void deliver();
@@ -207,7 +207,7 @@ class trainer_runtime final : public actors::trainer_body, waiting_trainer {
   actor_executor& executor() const { return *requests_.executor(); }
   /// Whether passes of its replicas exchange numbers with other trainers.
   bool synchronizes() const { return assigned_.trainers > 1 && replicas_.synchronizes(); }
-  /// Its tasks need their own stack if passes wait.
+  /// The function's tasks need their own stack if passes wait.
   void choose_stack() { executor().use_own_stack(assigned_.trainers > 1 && replicas_.waits_in_passes()); }
   void with_all_parts(std::function<void()> then) {
     replicas_.collect_parts(communicator_, std::move(then), [this](const std::exception_ptr& why) { ended(why); });

@@ -155,7 +155,7 @@ void trainer_runtime::end_step(const std::shared_ptr<promise<>>& done) {
   if (auto spoilt = replicas_.spoilt(step)) return done->fail(*spoilt);
   const bool is_whole = schedule_.ends_update(steps_.done);
   for (const auto& one : replicas_.all())
-    if (is_whole) one->numbers().forget_buffers();  // also of those that it has not trained
+    if (is_whole) one->numbers().forget_buffers();  // including replicas that it has not trained
   trace.step_ends(step + 1);
   if (rank() == 0) report();
   votes_.count({.stop = votes_.own().stop && !is_synchronous() && is_whole});

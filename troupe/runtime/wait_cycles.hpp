@@ -32,7 +32,7 @@ class waiting_trainer {
 
   /// Returns none if the trainer may still do something for others before the wait ends.
   virtual std::optional<trainer_wait> waits_now() const = 0;
-  /// Whether this trainer has not yet done what another trainer's wait needs of it.
+  /// Whether another trainer waits for an action that this one has not done yet.
   virtual bool owes(const msg::peer_wait& theirs) const = 0;
 
   virtual void send_probe(std::uint32_t to, std::uint64_t number, std::vector<msg::peer_wait> path) = 0;

@@ -28,7 +28,7 @@ bool is_of_some(const replica& one) { return !one.is_synchronized() || one.group
 
 }  // namespace
 
-/// In the first such optimizer step the trainers agree on whether they exchange norms.
+/// In the first optimizer step with a whole gradient, the trainers agree on whether they exchange norms.
 void whole_gradient::agree(bool has_own, const std::shared_ptr<promise<>>& done, std::function<void()> then) {
   const std::int64_t mine = has_own ? 1 : 0;
   reductions_.gather("the members of the optimizer", tensor::of<std::int64_t>(shape(1), std::span(&mine, 1)))

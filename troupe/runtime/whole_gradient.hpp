@@ -57,7 +57,7 @@ class whole_gradient {
   std::optional<bool> exchanges_;  ///< whether trainers must exchange norms that not every one knows; null until they
                                    ///< have agreed
   std::uint64_t skipped_ = 0;
-  std::uint64_t saved_ = 0;  ///< how many of these are in a checkpoint
+  std::uint64_t saved_ = 0;  ///< how many of these skipped steps are in a checkpoint
 };
 
 }  // namespace troupe::runtime
