@@ -132,8 +132,9 @@ void serve_bytes(tcp::socket socket) {
 // -- the measuring process -------------------------------------------------------
 
 /// Repeats a request; `times` gets each round trip in microseconds, `done` the end or an error.
-void ask(caf::event_based_actor* self, msg::parameter_server_actor server, msg::lookup question, std::uint64_t repeats,
-         std::shared_ptr<std::vector<double>> times, std::shared_ptr<std::promise<caf::error>> done) {
+void ask(caf::event_based_actor* self, const msg::parameter_server_actor& server, const msg::lookup& question,
+         std::uint64_t repeats, const std::shared_ptr<std::vector<double>>& times,
+         const std::shared_ptr<std::promise<caf::error>>& done) {
   const auto begin = clock::now();
   // The link has a deadline; one of CAF's would wake its clock's thread each time.
   self->request(server, caf::infinite, question)
