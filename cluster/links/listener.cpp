@@ -116,11 +116,11 @@ class accepting : public std::enable_shared_from_this<accepting> {
     // A callback may end the listener.
     const auto keep = shared_from_this();
     if (!result) {
-      const auto report = callbacks_.on_rejected;
-      if (report) report(from, result.error());
+      const auto on_rejected = callbacks_.on_rejected;
+      if (on_rejected) on_rejected(from, result.error());
     } else {
-      const auto report = callbacks_.on_link;
-      if (report) report(std::make_shared<stream_link>(io_, std::move(*result), links_));
+      const auto on_link = callbacks_.on_link;
+      if (on_link) on_link(std::make_shared<stream_link>(io_, std::move(*result), links_));
     }
   }
 
@@ -133,9 +133,9 @@ class accepting : public std::enable_shared_from_this<accepting> {
       if (!stopped) self->accept();
     });
     if (std::exchange(short_of_something_, true) || !callbacks_.on_rejected) return;
-    const auto report = callbacks_.on_rejected;
-    report(where_, {fault_kind::input, fmt::format("{}: cannot accept connections for now: {}; see `ulimit -n`",
-                                                   to_string(where_), error.message())});
+    const auto on_rejected = callbacks_.on_rejected;
+    on_rejected(where_, {fault_kind::input, fmt::format("{}: cannot accept connections for now: {}; see `ulimit -n`",
+                                                        to_string(where_), error.message())});
   }
 
   asio::io_context& io_;

@@ -96,7 +96,7 @@ TEST_F(Membership, SlicesOfAStageAreOnOneHost) {
 TEST_F(Membership, LostSlicesAreHostedBesideTheOthers) {
   all_.start(node_rules{std::chrono::seconds(2), "", false, {}}, nullptr);
   all_.open(0, 8, 2, 2, {});
-  // Of the stages (0, 1), (2, 3), (4, 5), (6, 7), rank 0 is on host b, 2 on host a and 7 on host b.
+  // The stages are (0, 1), (2, 3), (4, 5) and (6, 7). Ranks 0 and 7 are on host b, rank 2 is on host a.
   std::vector<std::uint32_t> numbers;
   for (const auto& [rank, host] : std::vector<std::pair<std::uint32_t, std::string>>{{2, "a"}, {0, "b"}, {7, "b"}}) {
     nodes_.push_back(dummy<msg::node_actor>());

@@ -1,4 +1,4 @@
-// Which of a server's modules keep their state for a checkpoint.
+// A server's modules keep their state for a checkpoint until it is written.
 
 #include "actors/server/server_checkpoint.hpp"
 

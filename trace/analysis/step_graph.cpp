@@ -310,7 +310,7 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<path_part
     const edge* binding = nullptr;
     for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
       const edge& one = edges_[i];
-      // Of several, the last: a message rather than the previous activity.
+      // The last of several wins: a message rather than the previous activity.
       if (at[one.from] + scaled_time(one.time, scaled == one.what, factor) == at[here]) binding = &one;
     }
     if (binding == nullptr) break;  // never: the maximum in `earliest` is from one of them

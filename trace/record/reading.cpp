@@ -211,7 +211,7 @@ class reader {
     if (const auto* chunks = one.newest->metadata.if_contains("ring_chunks"); chunks != nullptr && chunks->is_int64())
       capacity =
           std::max<std::uint64_t>(capacity, static_cast<std::uint64_t>(std::max<std::int64_t>(0, chunks->get_int64())));
-    // Of the last chunks that fit in a ring, a missing one was claimed but not begun.
+    // A ring still has its last chunks: if one of them is missing, a thread has claimed it but not begun it.
     const std::uint64_t last = has_ring ? taken - std::min(taken, capacity) : taken;
     const auto beyond = one.chunks.upper_bound(last);
     const auto there = static_cast<std::uint64_t>(std::distance(one.chunks.begin(), beyond));

@@ -143,7 +143,7 @@ result<recording> read_recording(const sources& from);
 result<std::vector<std::filesystem::path>> find_trace_files(const sources& from);
 
 /// Makes a recording from one or more files already read. Errors: as read_recording.
-/// Of several attempts at one supervised run, uses the one that `from` names, else the newest.
+/// If there are several attempts at one supervised run, uses the one that `from` names, else the newest.
 result<recording> make_recording(std::vector<trace_file> files, const sources& from = {});
 
 }  // namespace troupe::trace
